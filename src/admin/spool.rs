@@ -71,7 +71,7 @@ impl Spooling {
             return document(&json!({ "state": "off", "set_aside": [] }));
         };
         let counts = spool.counts();
-        let aside: Vec<Value> = spool.list(LIST_MAX, |it| it.state.is_aside()).iter().map(shown).collect();
+        let aside: Vec<Value> = spool.list_aside(LIST_MAX).iter().map(shown).collect();
         let (state, reason) = state(spool.health());
         document(&json!({
             "state": state,

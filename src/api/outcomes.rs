@@ -7,7 +7,7 @@ use crate::journal::Journal;
 use crate::ojs::{ErrorDocument, query_text};
 use crate::outcome::{Absence, Copy, Fate, Lost, Place, Placement, Progress, Ruling, State, Told};
 use crate::proxy::Proxy;
-use crate::spool::Listed;
+use crate::spool::Head;
 
 /// Shown when the call does not say how many.
 const LIMIT: usize = 100;
@@ -86,9 +86,12 @@ impl Wanted {
 fn spooled(proxy: &Proxy, wanted: &Wanted) -> Value {
     let Some(spool) = &proxy.shared.spool else { return Value::Null };
     let is_asked = wanted.state.is_none() && wanted.region.is_none() && wanted.before.is_none();
-    let takes = |it: &Listed| {
-        wanted.job_id.as_ref().is_none_or(|id| it.job_id.as_ref() == Some(id))
-            && wanted.federation_id.as_ref().is_none_or(|id| it.federation_id.as_ref() == Some(id))
+    let takes = |head: Option<&Head>| {
+        wanted.job_id.as_deref().is_none_or(|id| head.is_some_and(|it| it.job_id() == id))
+            && wanted
+                .federation_id
+                .as_deref()
+                .is_none_or(|id| head.is_some_and(|it| it.federation_id.as_deref() == Some(id)))
     };
     let max = if is_asked { wanted.limit.unwrap_or(LIMIT) } else { 0 };
     let rows = spool.list(max, takes);

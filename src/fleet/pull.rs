@@ -9,9 +9,10 @@ use super::failure::Failure;
 use super::request::Requests;
 use crate::config::{RegionTls, RegionUrl};
 use crate::net::resolve::Resolve;
+use crate::replica::CHANGE_BYTES_MAX;
 
-/// The longest answer: a thousand facts of the longest kind. Units: bytes.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The longest answer: a thousand facts of the longest kind, and the isolations beside them. Units: bytes.
+const ANSWER_BYTES_MAX: usize = 1_000 * CHANGE_BYTES_MAX + 4 * 1024 * 1024;
 /// For the body of an answer to arrive.
 const BODY_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
 

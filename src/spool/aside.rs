@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::row::RowState;
 use super::table::{Entry, Phase};
 use super::work::{Work, Written};
-use super::{Known, Spool};
+use super::{Head, Known, Spool};
 
 /// The figures of the spool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,13 +74,11 @@ impl Spool {
     pub fn counts(&self) -> Counts {
         let now = self.inner.clock.now();
         let table = self.inner.table.lock();
-        let mut counts = Counts { bytes: table.bytes(), ..Counts::default() };
-        for (_, entry) in table.iter().filter(|(_, entry)| entry.is_stored()) {
+        let (bytes, waiting, oldest) = (table.bytes(), table.waiting(), table.oldest(now));
+        let mut counts = Counts { bytes, waiting, oldest, ..Counts::default() };
+        for (_, entry) in table.aside() {
             match entry.state {
-                RowState::Waiting | RowState::Sending => {
-                    counts.waiting += 1;
-                    counts.oldest = counts.oldest.max(entry.age(now));
-                }
+                RowState::Waiting | RowState::Sending => {}
                 RowState::Refused => counts.refused += 1,
                 RowState::Expired => counts.expired += 1,
                 RowState::Damaged => counts.damaged += 1,
@@ -89,12 +87,19 @@ impl Spool {
         counts
     }
 
-    /// The jobs that `wanted` chooses, the oldest first, at most so many.
+    /// The jobs that are set aside, the oldest first, at most so many.
     #[must_use]
-    pub fn list(&self, max: usize, mut wanted: impl FnMut(&Listed) -> bool) -> Vec<Listed> {
+    pub fn list_aside(&self, max: usize) -> Vec<Listed> {
         let table = self.inner.table.lock();
-        let stored = table.iter().filter(|(_, entry)| entry.is_stored()).map(|(number, entry)| listed(number, entry));
-        stored.filter(|it| wanted(it)).take(max).collect()
+        table.aside().take(max).map(|(number, entry)| listed(number, entry)).collect()
+    }
+
+    /// The jobs that `wanted` chooses by their names, the oldest first, at most so many. Those whose names cannot be read have none.
+    #[must_use]
+    pub fn list(&self, max: usize, mut wanted: impl FnMut(Option<&Head>) -> bool) -> Vec<Listed> {
+        let table = self.inner.table.lock();
+        let chosen = table.iter().filter(|(_, entry)| entry.is_stored() && wanted(entry.head.as_ref()));
+        chosen.take(max).map(|(number, entry)| listed(number, entry)).collect()
     }
 
     /// Removes a job for its client, once the try that is under way is over. A job that was sent, or may have been, stays.
@@ -166,12 +171,8 @@ impl Spool {
     fn named(&self, name: &str, is_aside: bool) -> Result<u64, Ordered> {
         let numbers: Vec<u64> = {
             let table = self.inner.table.lock();
-            let has_name = |number: u64, entry: &Entry| {
-                let job_id = entry.head.as_ref().map(super::Head::job_id);
-                name.parse() == Ok(number) || job_id == Some(name)
-            };
-            let stored = table.iter().filter(|(_, entry)| entry.is_stored() && entry.state.is_aside() == is_aside);
-            stored.filter(|(number, entry)| has_name(*number, entry)).map(|(number, _)| number).take(2).collect()
+            let is_one = |entry: &Entry| entry.is_stored() && entry.state.is_aside() == is_aside;
+            table.named(name).filter(|(_, entry)| is_one(entry)).map(|(number, _)| number).take(2).collect()
         };
         match numbers.as_slice() {
             [] => Err(Ordered::NotFound),

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::failures::Failures;
 use super::row::{Row, RowState};
-use super::table::{Entry, Failures, Phase, Table};
+use super::table::{Entry, Phase, Table};
 use crate::base::Clock;
 use crate::telemetry::{Metrics, event};
 

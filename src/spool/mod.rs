@@ -9,6 +9,7 @@
 
 mod aside;
 mod disk;
+mod failures;
 mod head;
 mod inner;
 mod row;
@@ -29,10 +30,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 
 pub use aside::{Counts, Listed, Ordered};
+pub use failures::Failures;
 pub use head::{Head, Lane};
 pub use inner::Health;
 pub use row::RowState;
-pub use table::Failures;
 pub use taken::{Taken, Unloaded};
 
 use crate::base::Clock;

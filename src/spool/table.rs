@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
+use super::failures::Failures;
 use super::head::{Head, Lane};
 use super::row::{Row, RowState};
 use crate::outcome::{Copy, Digest};
@@ -46,31 +47,6 @@ pub(super) struct Entry {
     pub(super) copies: Vec<Copy>,
     pub(super) failures: Failures,
     pub(super) bytes: u64,
-}
-
-/// Tries of a job, since the start, that a region which is well has ended with an error.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Failures {
-    count: u8,
-    first: Option<Instant>,
-}
-
-/// So many tries, over so long, are the job's own fault: a region that comes back, or its database, fails for minutes.
-const FAILURES_MAX: (u8, Duration) = (5, Duration::from_secs(10 * 60));
-
-impl Failures {
-    /// Notes one.
-    pub fn note(&mut self, now: Instant) {
-        self.count = self.count.saturating_add(1);
-        self.first.get_or_insert(now);
-    }
-
-    /// Whether further tries would be in vain.
-    #[must_use]
-    pub fn are_final(self, now: Instant) -> bool {
-        let last = self.first.map_or(Duration::ZERO, |first| now.saturating_duration_since(first));
-        self.count >= FAILURES_MAX.0 && last >= FAILURES_MAX.1
-    }
 }
 
 impl Entry {
@@ -115,6 +91,12 @@ pub(super) struct Table {
     by_id: HashMap<String, SmallVec<[u64; 1]>, RandomState>,
     by_federation_id: HashMap<String, SmallVec<[u64; 1]>, RandomState>,
     lanes: HashMap<Lane, Waiting, RandomState>,
+    /// The jobs that wait, by the time from which their age counts.
+    by_age: BTreeSet<(u64, u64)>,
+    /// The jobs that are set aside.
+    aside: BTreeSet<u64>,
+    /// How many are not in the file, as far as is known.
+    unstored: usize,
     /// The lanes with a first job that may be taken, by time.
     due: BTreeSet<(Instant, Lane)>,
     bytes: u64,
@@ -133,6 +115,8 @@ impl Table {
             }
         }
         let lane = entry.head.as_ref().filter(|_| entry.is_in_lane()).map(|head| head.lane.clone());
+        self.count(number, &entry);
+        self.unstored += usize::from(!entry.is_stored());
         self.entries.insert(number, entry);
         if let Some(lane) = lane {
             self.join(lane, number, now);
@@ -142,6 +126,9 @@ impl Table {
     pub(super) fn remove(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;
         self.bytes = self.bytes.saturating_sub(entry.bytes);
+        self.by_age.remove(&(entry.since_ms, number));
+        self.aside.remove(&number);
+        self.unstored = self.unstored.saturating_sub(usize::from(!entry.is_stored()));
         if let Some(head) = &entry.head {
             pull(&mut self.by_id, head.job_id(), number);
             if let Some(id) = &head.federation_id {
@@ -150,6 +137,15 @@ impl Table {
             self.leave(&head.lane, number);
         }
         Some(entry)
+    }
+
+    /// Puts a job among those that wait, or those that are set aside.
+    fn count(&mut self, number: u64, entry: &Entry) {
+        if entry.state.is_aside() {
+            self.aside.insert(number);
+        } else {
+            self.by_age.insert((entry.since_ms, number));
+        }
     }
 
     fn join(&mut self, lane: Lane, number: u64, now: Instant) {
@@ -195,6 +191,7 @@ impl Table {
     /// A new job is in the file.
     pub(super) fn stored(&mut self, number: u64, now: Instant) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
+        self.unstored = self.unstored.saturating_sub(usize::from(!entry.is_stored()));
         let was_out = std::mem::replace(&mut entry.phase, Phase::Resting) != Phase::Storing;
         if let Some(lane) = entry.head.as_ref().filter(|_| was_out).map(|head| head.lane.clone()) {
             self.join(lane, number, now);
@@ -216,6 +213,29 @@ impl Table {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Entry)> {
         self.entries.iter().map(|(number, entry)| (*number, entry))
+    }
+
+    /// The jobs in the file that are set aside, in their order.
+    pub(super) fn aside(&self) -> impl Iterator<Item = (u64, &Entry)> {
+        self.aside.iter().filter_map(|number| Some((*number, self.entries.get(number)?)))
+    }
+
+    /// The number of jobs in the file that wait.
+    pub(super) fn waiting(&self) -> u64 {
+        (self.by_age.len().saturating_sub(self.unstored)) as u64
+    }
+
+    /// The age of the oldest job in the file that waits.
+    pub(super) fn oldest(&self, now: Instant) -> Duration {
+        let waiting = self.by_age.iter().filter_map(|(_, number)| self.entries.get(number));
+        waiting.filter(|entry| entry.is_stored()).map(|entry| entry.age(now)).next().unwrap_or_default()
+    }
+
+    /// The jobs of all tenants with this number or id.
+    pub(super) fn named<'t>(&'t self, name: &str) -> impl Iterator<Item = (u64, &'t Entry)> + use<'t> {
+        let number = name.parse::<u64>().ok();
+        let of_id = self.by_id.get(name).into_iter().flatten().copied().filter(move |it| Some(*it) != number);
+        number.into_iter().chain(of_id).filter_map(|number| Some((number, self.entries.get(&number)?)))
     }
 
     /// A tenant's job with this id.
@@ -294,6 +314,8 @@ impl Table {
     pub(super) fn set_aside(&mut self, number: u64, state: RowState, reason: String) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
         (entry.state, entry.reason, entry.phase) = (state, Some(reason), Phase::Resting);
+        self.by_age.remove(&(entry.since_ms, number));
+        self.aside.insert(number);
         if let Some(lane) = entry.head.as_ref().map(|head| head.lane.clone()) {
             self.leave(&lane, number);
         }
@@ -305,6 +327,8 @@ impl Table {
         (entry.state, entry.reason, entry.phase, entry.failures) =
             (RowState::Waiting, None, Phase::Resting, Failures::default());
         (entry.since_ms, entry.age_at) = (since_ms, (Duration::ZERO, now));
+        self.aside.remove(&number);
+        self.by_age.insert((since_ms, number));
         if let Some(lane) = entry.head.as_ref().map(|head| head.lane.clone()) {
             self.join(lane, number, now);
         }

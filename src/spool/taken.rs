@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::failures::Failures;
 use super::head::Head;
 use super::row::RowState;
-use super::table::{Failures, Phase};
+use super::table::Phase;
 use super::work::{Loaded, Work, Written};
 use super::{Spool, inner};
 use crate::outcome::{Absence, Copy, Fate};

@@ -1,6 +1,7 @@
 //! The thread and the table over a disk that fails, or is late, when the test says so.
 
 mod ends;
+mod figures;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -12,7 +12,7 @@ use super::INFO;
 use super::postgres::Postgres;
 use super::stage::{Hub, HubStage, status};
 use super::views::regions;
-use crate::support::{Client, Process, Setup, Stage, eventually, pinned};
+use crate::support::{Client, Process, Setup, Stage, eventually, pinned, rises};
 
 const LOST: &str = "us-east-1";
 const HERE: &str = "eu-west-1";
@@ -91,6 +91,11 @@ impl Pair {
     /// A promotion, with its jobs.
     async fn promotion(&self, id: &str) -> Value {
         status(&self.eu, "eve", &Method::GET, &format!("/v1/hub/promotions/{id}")).await.1
+    }
+
+    /// The number of jobs of a promotion at a step.
+    async fn at_step(&self, id: &str, step: &str) -> usize {
+        self.promotion(id).await["promotion"]["jobs"][step].as_u64().map_or(0, |count| count as usize)
     }
 
     async fn reaches(&self, id: &str, stage: &str) -> Value {
@@ -211,11 +216,13 @@ async fn promotes(pair: &Pair, jobs: &Jobs, mut of_eu: Hub) -> (String, Hub) {
     assert!(plan.contains("1 active, 1 bound"), "{plan}");
     let again = pair.eu.order("ann", &["promote", LOST, "--to", HERE]).await;
     assert!(again.code == Some(1) && again.all().contains("is under way"), "{}", again.all());
+    rises("more are moved", third as usize, async || pair.ids_in(1, ARGUMENTS).len()).await;
     eventually("an answer is held back", async || faults.struck() == 2).await;
     of_eu.kill();
     gate.open();
     assert!(pair.ids_in(1, ARGUMENTS).len() < count, "it was killed among them");
     let of_eu = pair.eu.again(0).await;
+    rises("more are moved", count, async || pair.at_step(&id, "moved").await).await;
     let moved = pair.reaches(&id, "moved").await;
     assert_eq!(moved["jobs"], json!({ "left": 2, "moved": count }), "{moved}");
     assert_eq!(pair.ids_in(1, ARGUMENTS), jobs.waiting, "by age");
@@ -256,11 +263,13 @@ async fn comes_back(pair: &Pair, jobs: &Jobs, id: &str) {
     more(3).await;
     assert!(home.record().requests_to("/ojs/v1/workers/fetch").is_empty(), "no worker gets a job of the region before");
     gate.open();
+    rises("more are cancelled", jobs.waiting.len(), async || pair.at_step(id, "cancelled").await).await;
     let done = pair.reaches(id, "done").await;
     assert_eq!(done["jobs"], json!({ "left": 2, "cancelled": jobs.waiting.len() }), "{done}");
     let ran = |place: usize, id: &str| pair.stage.regions[place].jobs().job(id).map_or(0, |job| job.acknowledged);
-    eventually("all have run", async || jobs.waiting.iter().all(|id| ran(1, id) == 1) && ran(0, &jobs.bound) == 1)
-        .await;
+    let run = || pair.stage.regions[1].jobs().iter().filter(|job| job.acknowledged == 1).count();
+    rises("more have run", jobs.waiting.len(), async || run()).await;
+    eventually("the pinned job has run", async || ran(0, &jobs.bound) == 1).await;
     stops.store(true, Ordering::Relaxed);
     for worker in workers {
         worker.await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Files, eventually, resume, run, setup, shown, stop};
-use crate::support::{Client, IDS};
+use crate::support::{Client, IDS, rises};
 
 /// Every third job of a queue is pinned to each region, or to none.
 const PINS: [Option<&str>; 3] = [Some(IDS[0]), Some(IDS[1]), None];
@@ -28,20 +28,6 @@ async fn fill(client: Arc<Mutex<Client>>, queue: usize, count: usize) {
                 Err(_) => tokio::task::yield_now().await,
             }
         }
-    }
-}
-
-/// Waits until a count is at its target, as long as it rises: a hundred thousand jobs take longer than one wait may.
-async fn rises(what: &str, target: usize, count: impl AsyncFn() -> usize) {
-    let mut before = 0;
-    while before < target {
-        let mut now = 0;
-        eventually(what, async || {
-            now = count().await;
-            now > before || now >= target
-        })
-        .await;
-        before = now;
     }
 }
 

@@ -17,12 +17,10 @@ use ojs_testbed::{Authority, DemoRegion, Dialect, DuplicateIds, RegionOptions, R
 use tokio::sync::oneshot;
 
 use super::Client;
+use super::waiting::eventually;
 
 /// The ids of the regions, in the order of the registry; the first one is local.
 pub const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
-
-/// Bounds every wait of a test; reached only when it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What differs from the defaults.
 pub struct Setup {
@@ -385,14 +383,5 @@ impl Drop for Federation {
                 std::thread::park_timeout(Duration::from_millis(1));
             }
         });
-    }
-}
-
-/// Waits until something is true; panics with its name when that takes too long.
-pub async fn eventually(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
-    let begun = std::time::Instant::now();
-    while !is_true().await {
-        assert!(begun.elapsed() < PATIENCE, "this did not come true: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

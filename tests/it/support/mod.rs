@@ -8,13 +8,15 @@ mod process;
 mod scrape;
 mod scripted;
 mod steer;
+mod waiting;
 mod wire;
 
 pub use beside::Sidecar;
 pub use client::{Answer, Client};
-pub use federation::{Federation, IDS, Setup, Stage, eventually};
+pub use federation::{Federation, IDS, Setup, Stage};
 pub use judge::{job, pinned};
 pub use process::{Ended, Process, command, program_path};
 pub use scrape::Scrape;
 pub use scripted::{Scripted, Then};
+pub use waiting::{eventually, rises};
 pub use wire::Wire;
