@@ -52,9 +52,38 @@ pub fn rfc3339(unix_ms: u64) -> String {
     format!("{time:.3}")
 }
 
+/// From the first of March of the year 0 to the first of January 1970.
+const DAYS_TO_1970: u64 = 719_468;
+
 /// A time of RFC 3339 as milliseconds since the Unix epoch; none for another text, and before the epoch.
 #[must_use]
 pub fn read_rfc3339(text: &str) -> Option<u64> {
+    let usual = text.as_bytes().try_into().ok().and_then(read_usual);
+    usual.or_else(|| read_any_rfc3339(text))
+}
+
+/// The form that servers write: `2026-03-15T10:30:00.000Z`. The general reading takes ten times as many instructions, for each enqueue.
+fn read_usual(text: &[u8; 24]) -> Option<u64> {
+    const FORM: &[u8; 24] = b"dddd-dd-ddTdd:dd:dd.dddZ";
+    let is_usual = FORM.iter().zip(text).all(|(form, byte)| match form {
+        b'd' => byte.is_ascii_digit(),
+        mark => byte == mark,
+    });
+    let number = |from: usize, to: usize| text[from..to].iter().fold(0, |sum, byte| sum * 10 + u64::from(byte - b'0'));
+    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
+    let (hours, minutes, seconds) = (number(11, 13), number(14, 16), number(17, 19));
+    // Days that only some months have, leap seconds and early years are for the general reading.
+    let is_plain = is_usual && year >= 1970 && (1..=12).contains(&month) && (1..=28).contains(&day);
+    if !is_plain || hours > 23 || minutes > 59 || seconds > 59 {
+        return None;
+    }
+    // Years begin in March here, so that a leap day is the last one: its months have 153 days in each five.
+    let (years, months) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1 - DAYS_TO_1970;
+    Some((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000 + number(20, 23))
+}
+
+fn read_any_rfc3339(text: &str) -> Option<u64> {
     let time: jiff::Timestamp = text.parse().ok()?;
     u64::try_from(time.as_millisecond()).ok()
 }
@@ -89,6 +118,18 @@ mod tests {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(1_773_570_600_123), "2026-03-15T10:30:00.123Z");
         assert_eq!(read_rfc3339("2026-03-15T12:30:00.123456+02:00"), Some(1_773_570_600_123));
+        for text in [
+            "2026-02-29T00:00:00.000Z",
+            "2026-03-15T24:00:00.000Z",
+            "2026-13-15T10:30:00.000Z",
+            "2026-03-15T10:60:00.000Z",
+        ] {
+            assert_eq!(read_rfc3339(text), None, "{text}");
+        }
+        for day in 0..200_000 {
+            let ms = day * 86_400_000 + day * 7_919 % 86_400_000;
+            assert_eq!(read_rfc3339(&rfc3339(ms)), Some(ms));
+        }
         assert_eq!(["1969-12-31T23:59:59Z", "yesterday", ""].map(read_rfc3339), [None; 3]);
     }
 }

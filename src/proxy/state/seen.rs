@@ -44,7 +44,7 @@ impl Shared {
         region: &RegionId,
         answer: &[u8],
     ) {
-        let shown = ShownJob::read(answer);
+        let shown = ShownJob::near_the_ends(answer).unwrap_or_else(|| ShownJob::read(answer));
         // By its `unique` policy a region may have answered with another job, which is not described by this call.
         if shown.id.as_deref().is_some_and(|id| ids.0.is_some_and(|own| own != id)) {
             return;
