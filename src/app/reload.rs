@@ -21,7 +21,7 @@ use crate::admin::ReadinessGuard;
 use crate::base::RegionId;
 use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
-use crate::policy::{Bounds, Budgets, Concurrency, Glob, RegionIndex};
+use crate::policy::{Bounds, Budgets, Concurrency, Glob, QueueRules, RegionIndex};
 use crate::proxy::{Buffered, Lookups, Running, Shared};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, SetupError, Traffic, Workers};
 use crate::replica::{BodyOutbox, Outbox};
@@ -216,6 +216,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
         workers: Arc::new(Workers::default()),
+        queue_turns: Arc::default(),
+        queue_rules: QueueRules::of(&config.scheduling),
         unfit: ExcludedQueues::default(),
         concurrency,
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
@@ -256,6 +258,8 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         rations: Arc::clone(&old.rations),
         running: old.running.clone(),
         workers: Arc::clone(&old.workers),
+        queue_turns: Arc::clone(&old.queue_turns),
+        queue_rules: QueueRules::of(&config.scheduling),
         // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),
         concurrency: concurrency(old, &config),

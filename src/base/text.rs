@@ -5,12 +5,15 @@ use std::time::Duration;
 use jiff::fmt::friendly::{SpanParser, SpanPrinter};
 use jiff::{SignedDuration, SpanRelativeTo};
 
-/// Reads a duration with units: `250ms`, `10s`, `1m 30s`, `5min`, `7d`. A day is 24 hours; longer units have no fixed length and are refused.
+/// Reads a duration with units: `250ms`, `10s`, `1m 30s`, `5min`, `7d`; also one of ISO 8601 up to hours, such as `PT30S`. A day is 24 hours;
+/// longer units have no fixed length and are refused.
 ///
 /// Errors: a sentence with the expectation, without the given text.
 pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     const EXPECTED: &str = "expected a duration with a unit, such as 250ms, 10s, 5min or 7d";
-    let signed = SpanParser::new().parse_duration(text).ok().or_else(|| parse_days(text)).ok_or(EXPECTED)?;
+    let iso = || text.starts_with('P').then(|| text.parse::<SignedDuration>().ok())?;
+    let signed =
+        SpanParser::new().parse_duration(text).ok().or_else(|| parse_days(text)).or_else(iso).ok_or(EXPECTED)?;
     Duration::try_from(signed).map_err(|_| "a duration cannot be negative")
 }
 
@@ -103,12 +106,14 @@ mod tests {
             ("7d", 604_800_000),
             ("1 day, 2 hours", 93_600_000),
             ("0d", 0),
+            ("PT30S", 30_000),
+            ("PT1H30M", 5_400_000),
         ] {
             let duration = parse_duration(text).unwrap();
             assert_eq!(duration, Duration::from_millis(millis), "{text}");
             assert_eq!(parse_duration(&print_duration(duration)), Ok(duration));
         }
-        for bad in ["", "10", "-5s", "-1d", "1w", "1mo", "1y", "soon", "10 parsecs", "99999999999d"] {
+        for bad in ["", "10", "-5s", "-1d", "1w", "1mo", "1y", "soon", "10 parsecs", "P1Y", "PT", "99999999999d"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
     }

@@ -10,6 +10,7 @@ mod hub;
 mod listen;
 mod region;
 mod routing;
+mod scheduling;
 mod spool;
 mod timing;
 mod topology;
@@ -81,6 +82,7 @@ impl Check {
         self.topology(topology, &hub_regions, local_region.as_ref(), hub.as_ref(), routing.stamp);
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         let discovery = self.discovery(raw.discovery, topology, drafts.len());
+        let scheduling = self.scheduling(raw.scheduling);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         self.regions.extend(discovery.as_ref().map(|discovery| self.discovery_files(discovery)));
         let local_region = local_region?;
@@ -99,6 +101,7 @@ impl Check {
             routing,
             batch: sections.batch,
             workers: sections.workers,
+            scheduling,
             queues: sections.queues,
             lists: sections.lists,
             residency: sections.residency,

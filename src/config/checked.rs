@@ -6,7 +6,9 @@ use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Spool, Workers,
 };
-use super::types::{DiscoveryConfig, FetchWith, FleetLimit, HubConfig, Listen, RegionConfig, Tenant, Topology};
+use super::types::{
+    DiscoveryConfig, FetchWith, FleetLimit, HubConfig, Listen, RegionConfig, Scheduling, Tenant, Topology,
+};
 use crate::base::RegionId;
 
 /// Everything that an operator can set.
@@ -36,6 +38,8 @@ pub struct Config {
     pub batch: Batch,
     /// Workers.
     pub workers: Workers,
+    /// The turns of the queues of a FETCH.
+    pub scheduling: Scheduling,
     /// Queues.
     pub queues: Queues,
     /// Merged lists.

@@ -6,11 +6,12 @@ use super::checked::Config;
 use super::section::{Section as _, write_section};
 use super::sections::Routing;
 use super::types::{
-    ClientListen, DiscoveryConfig, FleetLimit, RegionConfig, RegionSource, RegionTls, Rule, ServerIdentity, Tenant,
+    ClientListen, DiscoveryConfig, FleetLimit, RegionConfig, RegionSource, RegionTls, Rule, Scheduling, ServerIdentity,
+    Tenant,
 };
 use super::yaml::Yaml;
-use crate::base::RegionId;
 use crate::base::text::print_duration;
+use crate::base::{QueueOrder, RegionId};
 
 /// The effective configuration in YAML, secrets left out; [`super::load`] reads it to the same configuration.
 #[must_use]
@@ -40,6 +41,7 @@ pub fn effective(config: &Config) -> String {
     yaml.section("routing", |yaml| routing(yaml, &config.routing));
     write_section(&mut yaml, "batch", &config.batch);
     write_section(&mut yaml, "workers", &config.workers);
+    yaml.section("scheduling", |yaml| scheduling(yaml, &config.scheduling));
     write_section(&mut yaml, "queues", &config.queues);
     write_section(&mut yaml, "lists", &config.lists);
     write_section(&mut yaml, "residency", &config.residency);
@@ -150,6 +152,18 @@ fn routing(yaml: &mut Yaml, routing: &Routing) {
             yaml.table("regions", geographic.regions.iter());
         });
     }
+}
+
+fn scheduling(yaml: &mut Yaml, scheduling: &Scheduling) {
+    yaml.text_if("strategy", scheduling.strategy.map(QueueOrder::as_str));
+    yaml.table("weights", scheduling.weights.iter());
+    yaml.section("starvation_prevention", |yaml| {
+        yaml.plain("enabled", scheduling.floor.is_some());
+        if let Some(floor) = scheduling.floor {
+            yaml.text("rotation_interval", print_duration(floor.rotation_interval));
+            yaml.plain("min_dispatch_ratio", floor.min_dispatch_ratio);
+        }
+    });
 }
 
 fn tenant(yaml: &mut Yaml, tenant: &Tenant) {

@@ -38,6 +38,7 @@ pub(super) struct Raw {
     pub(super) limits: RawLimits,
     #[serde(default)]
     pub(super) replication: RawReplication,
+    pub(super) scheduling: RawScheduling,
 }
 
 /// The sections that are read into their checked types at once.
@@ -228,6 +229,21 @@ pub(super) struct RawCircuitBreaker {
 pub(super) struct RawFailover {
     pub(super) prefer_regions: Vec<String>,
     pub(super) exclude_regions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawScheduling {
+    pub(super) strategy: Option<String>,
+    #[serde(default)]
+    pub(super) weights: BTreeMap<String, String>,
+    pub(super) starvation_prevention: RawStarvationPrevention,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawStarvationPrevention {
+    pub(super) enabled: bool,
+    pub(super) rotation_interval: String,
+    pub(super) min_dispatch_ratio: f64,
 }
 
 #[derive(Default, Deserialize)]

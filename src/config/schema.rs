@@ -10,10 +10,11 @@ use super::keys::{ALIASES, keys};
 use super::kind::Kind;
 use crate::base::Strategy;
 
-/// A length of time as jiff reads it: numbers with units, `1h 30m`, `1.5s`, `7d`; days have no fractions.
+/// A length of time as jiff reads it: numbers with units, `1h 30m`, `1.5s`, `7d`; days have no fractions. Or as ISO 8601 has it: `PT30S`.
 const DURATION: &str = "^(([0-9]+[ \\t]*(d|day|days)|[0-9]+([.,][0-9]+)?[ \\t]*(h|hr|hrs|hour|hours|m|min|mins|minute|minutes|s|sec|secs|second|seconds\
     |ms|msec|msecs|milli|millis|millisecond|milliseconds|us|µs|usec|usecs|micro|micros|microsecond|microseconds\
-    |ns|nsec|nsecs|nano|nanos|nanosecond|nanoseconds)),?[ \\t]*)+$";
+    |ns|nsec|nsecs|nano|nanos|nanosecond|nanoseconds)),?[ \\t]*)+$\
+    |^PT([0-9]+H([0-9]+M)?([0-9]+S)?|[0-9]+M([0-9]+S)?|[0-9]+S)$";
 const SIZE: &str = "^[0-9]+ *(KiB|MiB|GiB)?$";
 const MODE: &str = "^(0o)?0*[0-7]{1,3}$";
 

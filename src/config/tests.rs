@@ -6,6 +6,7 @@ use crate::base::Strategy;
 mod discovery;
 mod loading;
 mod rules;
+mod scheduling;
 mod schema;
 mod topology;
 

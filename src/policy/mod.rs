@@ -11,6 +11,8 @@
 //! - the decision that every request takes: `plan` (the strategy and the permitted regions), `candidate` (refusals),
 //!   `strategy` (the order), `shortlist` (how far failover may go), then after each attempt [`next`].
 //!
+//! Beside regions, `schedule` decides about queues: which one a FETCH asks first.
+//!
 //! Rooms: `machine` (state machines of a region), `view` (the snapshot and the compiled settings), `route` (the
 //! decision), `attempt` (the step after an attempt), `keeper` (the driver of the machines). All rooms share the files
 //! beside this one. `ARCHITECTURE.md` has the allowed imports between rooms.
@@ -29,6 +31,7 @@ mod machine;
 mod refusal;
 mod region_set;
 mod route;
+mod schedule;
 #[cfg(test)]
 pub(crate) mod testing;
 mod view;
@@ -54,6 +57,10 @@ pub use route::{
     Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, PermittedRegions, RETRY_HUB, Scored,
     Together, explain, has_tags, means_local, permits, permitted_regions, route, route_on, route_within, settle,
     together,
+};
+pub use schedule::{
+    Call as QueueCall, Depth as QueueDepth, End as QueueCallEnd, Lists as QueueLists, Rules as QueueRules,
+    Turns as QueueTurns,
 };
 pub use view::{
     Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,

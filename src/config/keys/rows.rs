@@ -6,12 +6,13 @@ use super::super::key::Key;
 use super::super::kind::Kind::{
     self, Address, Choice, Flag, Integer, Mode, Path, Scalar, Seconds, Strategy, Text, TextMap, Texts,
 };
-use super::super::kind::{COUNT, NAME, NAMES, SECOND};
+use super::super::kind::{COUNT, NAME, NAMES, SECOND, SOME_TIME};
 use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
 use super::super::types::{DuplicateIds, FetchWith, LimitWithoutHub, Topology};
+use crate::base::QueueOrder;
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
@@ -130,6 +131,20 @@ const RULES: &[Key] = &[
     open("routing.geographic.regions", TextMap, "", "Hint to region"),
 ];
 
+/// The turns of the queues of a FETCH.
+#[rustfmt::skip]
+const SCHEDULING: &[Key] = &[
+    open("scheduling.strategy", Choice(QueueOrder::NAMES), "",
+        "How the queues of a FETCH take turns; when absent, as the FETCH itself says in `strategy` and `weights`, and else in the order of its `queues`"),
+    open("scheduling.weights", TextMap, "", "Weights by queue for `weighted`, from 1 to 1000; a queue that is not named has 1"),
+    key("scheduling.starvation_prevention.enabled", Flag, "false", "",
+        "Whether every queue with jobs gets a share of them, whatever the strategy is"),
+    key("scheduling.starvation_prevention.rotation_interval", SOME_TIME, "30s", "duration",
+        "The length of the window in which the share is kept, wherever it begins; also as in `PT30S`"),
+    key("scheduling.starvation_prevention.min_dispatch_ratio", Kind::Number(0.0, 1.0), "0.05", "",
+        "The share of each queue in the jobs of a window"),
+];
+
 /// The lists of regions for failover.
 #[rustfmt::skip]
 const FAILOVER: &[Key] = &[
@@ -193,13 +208,14 @@ const IGNORED: &[Key] = &[
 
 /// Every row, in the order of `config/example.yaml`.
 pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let tables: [&[Key]; 28] = [
+    let tables: [&[Key]; 29] = [
         PLACES,
         DISCOVERY,
         Routing::KEYS,
         RULES,
         Batch::KEYS,
         Workers::KEYS,
+        SCHEDULING,
         Queues::KEYS,
         Lists::KEYS,
         Residency::KEYS,

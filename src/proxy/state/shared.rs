@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Cache};
+use parking_lot::Mutex;
 
 use super::buffered::Buffered;
 use super::last_seen::LastSeen;
@@ -20,7 +21,7 @@ use super::watch::Watched;
 use crate::config::{Config, DuplicateIds};
 use crate::journal::Journal;
 use crate::net::pool::Pool;
-use crate::policy::{Budgets, Concurrency, Glob, RegionIndex, View};
+use crate::policy::{Budgets, Concurrency, Glob, QueueLists, QueueRules, RegionIndex, View};
 use crate::region::discovery::Discovered;
 use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, Traffic, Workers};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
@@ -68,6 +69,10 @@ pub struct Shared {
     pub running: Running,
     /// The workers and the jobs that they hold.
     pub workers: Arc<Workers>,
+    /// The turns of the queues that workers ask for.
+    pub queue_turns: Arc<Mutex<QueueLists>>,
+    /// How the queues of a FETCH share the jobs, by the configuration.
+    pub queue_rules: QueueRules,
     /// Queues that are fetched from no other region although the configuration names them.
     pub unfit: ExcludedQueues,
     /// How many redirects we may add, overall and to each region.

@@ -4,7 +4,9 @@
 //! never more than the worker asked for: a claimed job cannot be given back without counting as an attempt. A job that
 //! may not run here is left to its lease, and its queue is fetched from the local region only from then on.
 //!
-//! An isolationd region is not asked, and its jobs are left to their leases where it answers after the isolation was set.
+//! An isolated region is not asked, and its jobs are left to their leases where it answers after the isolation was set.
+//!
+//! Where queues take turns, the one whose turn it is goes first, and a FETCH for several jobs is up to three calls to the local region.
 //!
 //! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked, nor while
 //! `hub.fetch: heard` waits for the hub.
@@ -16,6 +18,7 @@
 mod claim;
 mod paused;
 mod round;
+mod turn;
 
 use std::time::{Duration, Instant};
 

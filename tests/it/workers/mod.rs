@@ -9,6 +9,7 @@ mod isolated;
 mod one;
 mod sdk;
 mod settle;
+mod turns;
 mod vanished;
 
 use ojs_testbed::{JobState, Recorded};

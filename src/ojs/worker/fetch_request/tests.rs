@@ -76,6 +76,49 @@ fn a_part_asks_for_less_and_keeps_every_other_byte() {
     check(r#"{"queues":["\u0061"]}"#, 1, &["a"], r#"{"queues":["\u0061"]}"#);
 }
 
+fn in_order(body: &str, count: usize, order: &[usize]) -> String {
+    together(claims(body).in_order(&Bytes::copy_from_slice(body.as_bytes()), count, order))
+}
+
+#[test]
+fn a_call_in_another_order_keeps_every_other_byte_but_the_words_about_turns() {
+    for (body, count, order, expected) in [
+        (r#"{ "queues" : [ "a", "b" ,"c"], "x":1E400 }"#, 1, [2, 0, 1], r#"{ "queues" : ["c","a","b"], "x":1E400 }"#),
+        (r#"{"queues":["a", "b","c"],"count":5}"#, 5, [0, 1, 2], r#"{"queues":["a", "b","c"],"count":5}"#),
+        (
+            r#"{"strategy":"weighted","queues":["a","b","c"],"count":5}"#,
+            3,
+            [1, 0, 2],
+            r#"{"queues":["b","a","c"],"count":3}"#,
+        ),
+        (
+            r#"{"queues":["a","b","c"], "strategy":"x" , "weights":{"a":1} , "n":0}"#,
+            1,
+            [0, 1, 2],
+            r#"{"queues":["a","b","c"], "n":0}"#,
+        ),
+        (r#"{"queues":["a","b","c"] , "weights":7, "strategy":null }"#, 1, [0, 1, 2], r#"{"queues":["a","b","c"] }"#),
+        (r#"{"weights":{},"queues":["a","b","c"],"strategy":""}"#, 1, [0, 1, 2], r#"{"queues":["a","b","c"]}"#),
+    ] {
+        assert_eq!(in_order(body, count, &order), expected, "{body}");
+    }
+    assert_eq!(in_order(r#"{ "strategy":"strict" }"#, 1, &[]), "{  }");
+    assert_eq!(in_order(r#"{"queues":["a","b"]}"#, 1, &[1]), r#"{"queues":["b"]}"#);
+}
+
+#[test]
+fn the_words_of_a_worker_about_turns_are_read_and_those_that_are_none_are_left_out() {
+    let read = |body: &str| {
+        let claims = claims(body);
+        (claims.strategy(), claims.weights().into_iter().collect::<Vec<_>>(), claims.speaks_of_turns())
+    };
+    let weights = r#"{"queues":["a"],"strategy":"weighted","weights":{"a":5,"\u0062":1000,"c":0,"d":1001,"e":-1,"f":"2","g":1.5}}"#;
+    let known = vec![("a".to_owned(), 5), ("b".to_owned(), 1_000)];
+    assert_eq!(read(weights), (Some(QueueOrder::Weighted), known, true));
+    assert_eq!(read(r#"{"queues":["a"],"strategy":"fifo","weights":[1]}"#), (None, vec![], true));
+    assert_eq!(read(r#"{"queues":["a"]}"#), (None, vec![], false));
+}
+
 proptest! {
     #[test]
     fn a_part_differs_in_the_count_and_the_queues_only(

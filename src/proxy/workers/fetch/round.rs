@@ -9,6 +9,7 @@ use http::Method;
 use tokio::time::Instant;
 
 use super::claim::{claimant, lease};
+use super::turn::Turn;
 use crate::base::RegionId;
 use crate::journal::Lease;
 use crate::net::ClientSide;
@@ -57,6 +58,7 @@ pub(super) struct Round<'p, 'b> {
     body: &'b Bytes,
     claims: Option<&'b FetchRequest<'b>>,
     worker: Option<&'b str>,
+    turn: Option<Turn<'p, 'b>>,
 }
 
 impl<'p, 'b> Round<'p, 'b> {
@@ -69,7 +71,8 @@ impl<'p, 'b> Round<'p, 'b> {
         worker: Option<&'b str>,
     ) -> Self {
         let (jobs, local) = (Vec::new(), Local::Unasked);
-        Self { jobs, local, base: None, first: false, changed: false, proxy, class, head, body, claims, worker }
+        let turn = claims.and_then(|claims| Turn::of(proxy, claims));
+        Self { jobs, local, base: None, first: false, changed: false, proxy, class, head, body, claims, worker, turn }
     }
 
     /// The worker that may get parked jobs of this call; `None` for a worker without a name.
@@ -113,16 +116,41 @@ impl<'p, 'b> Round<'p, 'b> {
         if is_withheld(proxy, index) {
             return;
         }
-        let body = match (self.claims, missing) {
+        match (self.claims, missing) {
+            (Some(_), Some(missing)) if self.turn.is_some() => self.take_turns(index, missing).await,
             (Some(claims), Some(missing)) if !self.jobs.is_empty() => {
-                claims.part(self.body, missing, |_| true).into_vec()
+                self.ask_local_for(index, claims.part(self.body, missing, |_| true).into_vec()).await;
             }
-            _ => vec![self.body.clone()],
-        };
+            _ => {
+                self.ask_local_for(index, vec![self.body.clone()]).await;
+            }
+        }
+    }
+
+    /// Asks the local region by the turns of the queues, until it has nothing more.
+    async fn take_turns(&mut self, index: RegionIndex, missing: usize) {
+        let calls = self.turn.as_ref().map(|turn| turn.plan(missing)).unwrap_or_default();
+        let mut is_over = false;
+        for call in calls {
+            let is_answered = match &self.turn {
+                Some(turn) if !is_over => {
+                    let body = turn.body_of(&call, self.body);
+                    self.ask_local_for(index, body).await
+                }
+                _ => false,
+            };
+            let is_short = self.turn.as_mut().is_some_and(|turn| turn.end(&call, is_answered));
+            is_over |= is_short || !is_answered;
+        }
+    }
+
+    /// Asks the local region for the jobs of one call. Returns whether it has answered with jobs, or with none.
+    async fn ask_local_for(&mut self, index: RegionIndex, body: Vec<Bytes>) -> bool {
+        let proxy = self.proxy;
         // A region that hangs leaves time for the others, where there are any to ask.
         let left = self.head.deadline.saturating_duration_since(Instant::now());
         let share = if self.is_shared() { left / 2 } else { left };
-        self.local = match self.ask(index, body, share).await {
+        let local = match self.ask(index, body, share).await {
             Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
             Ok(answer) => {
                 self.take_in(index, answer, |_| !is_withheld(proxy, index)).map_or(Local::Unasked, Local::Refused)
@@ -136,6 +164,12 @@ impl<'p, 'b> Round<'p, 'b> {
                 Local::Silent(silence)
             }
         };
+        let is_answered = matches!(local, Local::Unasked);
+        // A later call that fails leaves the worker with the jobs of an earlier one.
+        if self.base.is_none() || is_answered {
+            self.local = local;
+        }
+        is_answered
     }
 
     /// Whether other regions may hand out jobs of a queue.
@@ -162,23 +196,32 @@ impl<'p, 'b> Round<'p, 'b> {
             if missing == 0 {
                 return;
             }
-            let body = claims.part(self.body, missing, |queue| self.shares(queue)).into_vec();
+            let call = self.turn.as_ref().map(|turn| turn.plan_among(missing, |queue| self.shares(queue)));
+            let body = match (&self.turn, &call) {
+                (Some(turn), Some(call)) => turn.body_of(call, self.body),
+                _ => claims.part(self.body, missing, |queue| self.shares(queue)).into_vec(),
+            };
             let left = self.head.deadline.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(nearest.len() - place).unwrap_or(u32::MAX);
-            self.ask_other(*index, body, share).await;
+            let is_answered = self.ask_other(*index, body, share).await;
+            if let (Some(turn), Some(call)) = (&mut self.turn, call) {
+                turn.end(&call, is_answered);
+            }
         }
     }
 
-    async fn ask_other(&mut self, index: RegionIndex, body: Vec<Bytes>, share: Duration) {
+    /// Asks another region for jobs. Returns whether it has answered with jobs, or with none.
+    async fn ask_other(&mut self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> bool {
         let proxy = self.proxy;
         let (workers, region) = (&proxy.shared.workers, &proxy.region(index).id);
         let now = proxy.shared.registry.clock().now();
-        let Some(_fetching) = workers.begin(self.worker.unwrap_or_default(), region, now) else { return };
+        let Some(_fetching) = workers.begin(self.worker.unwrap_or_default(), region, now) else { return false };
         // An answer that does not look like jobs cannot be merged; its jobs are left to their leases.
-        if let Ok(answer) = self.ask(index, body, share).await
-            && answer.status.is_success()
-        {
-            let _ = self.take_in(index, answer, |job| may_be_given(proxy, index, job));
+        match self.ask(index, body, share).await {
+            Ok(answer) if answer.status.is_success() => {
+                self.take_in(index, answer, |job| may_be_given(proxy, index, job)).is_none()
+            }
+            _ => false,
         }
     }
 
@@ -218,6 +261,9 @@ impl<'p, 'b> Round<'p, 'b> {
         self.changed |= self.base.is_some() && !claimed.jobs.is_empty();
         let mut leases = Vec::new();
         for job in &claimed.jobs {
+            if let Some(turn) = &mut self.turn {
+                turn.note(&job.queue);
+            }
             if !job.id.is_empty() {
                 shared.owners.learn(&job.id, region);
             }

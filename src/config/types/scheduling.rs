@@ -1,0 +1,26 @@
+//! How the queues of a FETCH share the jobs that workers get.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::base::QueueOrder;
+
+/// How the queues of a FETCH share the jobs that workers get. Spec: fair-scheduling 7, 8.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scheduling {
+    /// How queues take turns; none leaves it to the FETCH, and without its word to the order of its queues.
+    pub strategy: Option<QueueOrder>,
+    /// Weights by queue for [`QueueOrder::Weighted`], from 1 up; a queue that is not named has 1.
+    pub weights: BTreeMap<String, u32>,
+    /// The least that each queue with jobs gets; none where starvation prevention is off.
+    pub floor: Option<QueueFloor>,
+}
+
+/// The least that each queue with jobs gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueFloor {
+    /// The length of the window in which the share is kept, wherever the window begins.
+    pub rotation_interval: Duration,
+    /// The share of each queue in the jobs of a window, above 0 and at most 1.
+    pub min_dispatch_ratio: f64,
+}

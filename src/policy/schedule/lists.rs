@@ -1,0 +1,45 @@
+//! The turns of each list of queues that workers ask for.
+
+use std::time::Instant;
+
+use super::rules::Rules;
+use super::turns::Turns;
+use crate::base::Draw;
+
+/// The workers of a pod ask for a handful of lists; a crowd of made-up ones stays below a megabyte.
+const LISTS_MAX: usize = 64;
+
+/// The turns of each list of queues, by the rules that it is served by. Those of the list that was asked for longest ago are dropped beyond
+/// [`LISTS_MAX`]: its next call begins them anew.
+#[derive(Debug, Default)]
+pub struct Lists(Vec<List>);
+
+#[derive(Debug)]
+struct List {
+    queues: Vec<String>,
+    rules: Rules,
+    asked_at: Instant,
+    turns: Turns,
+}
+
+impl Lists {
+    /// The turns of a list. By `draw` the first turns of many sidecars differ.
+    pub fn turns(&mut self, queues: &[&str], rules: &Rules, draw: impl FnOnce() -> Draw, now: Instant) -> &mut Turns {
+        let known = self.0.iter().position(|list| list.queues == queues && list.rules == *rules);
+        let place = known.unwrap_or_else(|| self.begin(queues, rules, draw(), now));
+        let list = &mut self.0[place];
+        list.asked_at = now;
+        &mut list.turns
+    }
+
+    fn begin(&mut self, queues: &[&str], rules: &Rules, draw: Draw, now: Instant) -> usize {
+        let oldest = (0..self.0.len()).min_by_key(|place| self.0[*place].asked_at);
+        if let Some(oldest) = oldest.filter(|_| self.0.len() >= LISTS_MAX) {
+            self.0.swap_remove(oldest);
+        }
+        let turns = Turns::new(rules, queues, draw, now);
+        let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
+        self.0.push(List { queues, rules: rules.clone(), asked_at: now, turns });
+        self.0.len() - 1
+    }
+}

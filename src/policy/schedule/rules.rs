@@ -1,0 +1,59 @@
+//! How the queues of one list share the jobs that workers get.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::base::QueueOrder;
+use crate::config::Scheduling;
+
+/// A whole, in the unit of shares: millionths.
+pub(super) const WHOLE: u32 = 1_000_000;
+
+/// The least that each queue with jobs gets, whatever the strategy is. Spec: fair-scheduling 8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// The share of each queue in the jobs of an interval. Units: millionths.
+    pub share: u32,
+    /// The length of the window in which the share is kept, wherever the window begins.
+    pub interval: Duration,
+}
+
+/// How the queues of one list share the jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// The order of turns.
+    pub strategy: QueueOrder,
+    /// Weights by queue, 1 to [`QueueOrder::WEIGHT_MAX`]; a queue that is not named has 1. Only [`QueueOrder::Weighted`] heeds them.
+    pub weights: BTreeMap<String, u32>,
+    /// The least that each queue gets; none without starvation prevention.
+    pub floor: Option<Floor>,
+}
+
+impl Rules {
+    /// The rules of a configuration.
+    #[must_use]
+    pub fn of(scheduling: &Scheduling) -> Self {
+        // A ratio is at most 1 and is a share to a millionth.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a million")]
+        let share = |ratio: f64| (ratio * f64::from(WHOLE)).ceil().clamp(0.0, f64::from(WHOLE)) as u32;
+        let floor =
+            scheduling.floor.map(|it| Floor { share: share(it.min_dispatch_ratio), interval: it.rotation_interval });
+        let strategy = scheduling.strategy.unwrap_or_default();
+        Self { strategy, weights: scheduling.weights.clone(), floor }
+    }
+
+    /// Whether a FETCH passes in the order that its worker wrote.
+    #[must_use]
+    pub fn keep_the_order(&self) -> bool {
+        self.strategy == QueueOrder::Strict && self.floor.is_none()
+    }
+
+    pub(super) fn weight(&self, queue: &str) -> u32 {
+        match self.strategy {
+            QueueOrder::Weighted => {
+                self.weights.get(queue).map_or(1, |weight| (*weight).clamp(1, QueueOrder::WEIGHT_MAX))
+            }
+            QueueOrder::Strict | QueueOrder::RoundRobin | QueueOrder::LeastLoaded => 1,
+        }
+    }
+}

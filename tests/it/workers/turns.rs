@@ -1,0 +1,124 @@
+//! The queues of a FETCH take turns where the configuration or the FETCH says so, judged by what came of each queue.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::FETCH;
+use crate::support::{Federation, Setup};
+
+const WEIGHTED: &str = "scheduling: { strategy: weighted, weights: { critical: 5, default: 3, low: 1 } }";
+
+async fn federation(yaml: &str, queues: &[(&str, usize)]) -> Federation {
+    let federation = Setup::default().yaml(yaml).start().await;
+    for (queue, jobs) in queues {
+        federation.fill(0, queue, *jobs);
+    }
+    federation
+}
+
+/// So many FETCHes; the jobs that came of each queue.
+async fn came(federation: &Federation, times: usize, body: &str) -> BTreeMap<String, usize> {
+    let mut came = BTreeMap::new();
+    for _ in 0..times {
+        let answer = federation.client.post(FETCH, body.to_owned()).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        for job in answer.json()["jobs"].as_array().unwrap() {
+            *came.entry(job["queue"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+    came
+}
+
+fn asked(count: usize, more: &str) -> String {
+    format!(r#"{{"queues":["critical","default","low"],"count":{count},"worker_id":"w"{more}}}"#)
+}
+
+#[tokio::test]
+async fn jobs_come_in_proportion_to_weights_and_a_job_at_a_time_costs_one_call() {
+    let federation = federation(WEIGHTED, &[("critical", 900), ("default", 900), ("low", 900)]).await;
+    let came = came(&federation, 900, &asked(1, "")).await;
+    for (queue, expected) in [("critical", 500), ("default", 300), ("low", 100)] {
+        assert!(came[queue].abs_diff(expected) <= 10, "{came:?}");
+    }
+    assert_eq!(federation.calls(FETCH), [900, 0, 0]);
+    // Whatever is first, the region is asked for all queues: the turn of an empty one costs no call.
+    for call in federation.heard(0, FETCH) {
+        let body: Value = serde_json::from_slice(&call.body).unwrap();
+        let mut queues: Vec<_> = body["queues"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+        queues.sort_unstable();
+        assert_eq!((queues, &body["count"]), (vec!["critical", "default", "low"], &json!(1)));
+    }
+}
+
+#[tokio::test]
+async fn many_jobs_at_a_time_cost_three_calls_at_most_and_keep_the_shares() {
+    let federation = federation(WEIGHTED, &[("critical", 900), ("default", 900), ("low", 900)]).await;
+    let came = came(&federation, 50, &asked(18, "")).await;
+    for (queue, expected) in [("critical", 500), ("default", 300), ("low", 100)] {
+        assert!(came[queue].abs_diff(expected) <= 10, "{came:?}");
+    }
+    assert_eq!(came.values().sum::<usize>(), 900, "no FETCH brings more than it asks for, or less than there is");
+    assert!(federation.calls(FETCH)[0] <= 150);
+}
+
+#[tokio::test]
+async fn an_empty_queue_leaves_its_turns_to_others_and_a_fetch_ends_with_the_first_call_that_brings_less() {
+    let federation = federation(WEIGHTED, &[("low", 5)]).await;
+    assert_eq!(came(&federation, 5, &asked(1, "")).await, BTreeMap::from([("low".to_owned(), 5)]));
+    assert_eq!(federation.calls(FETCH), [5, 0, 0]);
+    assert!(came(&federation, 1, &asked(9, "")).await.is_empty());
+    assert_eq!(federation.calls(FETCH), [6, 0, 0], "all queues are empty: nothing more is to be had by further calls");
+}
+
+#[tokio::test]
+async fn a_worker_s_own_strategy_counts_only_where_the_configuration_is_silent_and_is_cut_out() {
+    let own = r#","strategy":"round-robin","weights":{"low":9}"#;
+    let jobs = [("critical", 90), ("default", 90), ("low", 90)];
+    let silent = federation("", &jobs).await;
+    let shared = came(&silent, 9, &asked(1, own)).await;
+    assert_eq!(shared.into_values().collect::<Vec<_>>(), [3, 3, 3]);
+    assert_eq!(came(&silent, 9, &asked(1, "")).await, BTreeMap::from([("critical".to_owned(), 9)]));
+    let strict = federation("scheduling: { strategy: strict }", &jobs).await;
+    assert_eq!(came(&strict, 9, &asked(1, own)).await, BTreeMap::from([("critical".to_owned(), 9)]));
+    for federation in [&silent, &strict] {
+        let body = federation.last(0, FETCH);
+        assert_eq!((&body["strategy"], &body["weights"]), (&Value::Null, &Value::Null));
+    }
+}
+
+#[tokio::test]
+async fn without_a_word_about_turns_a_fetch_arrives_byte_for_byte() {
+    for yaml in ["", "scheduling: { strategy: strict }"] {
+        let federation = federation(yaml, &[("low", 1)]).await;
+        let body = r#"{ "queues" : ["critical", "low"] ,"x":1E400 }"#;
+        assert_eq!(came(&federation, 1, body).await.len(), 1);
+        assert_eq!(&*federation.heard(0, FETCH)[0].body, body.as_bytes(), "{yaml}");
+    }
+    // What a server may understand and this program does not is the server's to judge.
+    let federation = federation("", &[("low", 1)]).await;
+    let body = r#"{"queues":["low"],"strategy":"lifo"}"#;
+    came(&federation, 1, body).await;
+    assert_eq!(&*federation.heard(0, FETCH)[0].body, body.as_bytes());
+}
+
+#[tokio::test]
+async fn under_a_strict_flood_every_other_queue_has_its_floor() {
+    let floor = "scheduling: { strategy: strict, starvation_prevention: { enabled: true, min_dispatch_ratio: 0.1 } }";
+    let federation = federation(floor, &[("critical", 500), ("default", 500), ("low", 500)]).await;
+    let came = came(&federation, 300, &asked(1, "")).await;
+    assert!(came["default"] >= 30 && came["low"] >= 30 && came["critical"] >= 220, "{came:?}");
+}
+
+#[tokio::test]
+async fn other_regions_serve_shared_queues_by_turns_too() {
+    let shared = format!("{WEIGHTED}\nworkers: {{ remote_fetch: [default, low] }}");
+    let federation = federation(&shared, &[]).await;
+    for queue in ["default", "low"] {
+        for place in [1, 2] {
+            federation.fill(place, queue, 90);
+        }
+    }
+    let came = came(&federation, 40, &asked(1, "")).await;
+    assert!(came["default"].abs_diff(30) <= 2 && came["low"].abs_diff(10) <= 2, "{came:?}");
+}
