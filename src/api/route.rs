@@ -8,7 +8,8 @@ use crate::ojs::ErrorDocument;
 use crate::policy::Scored;
 use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body, tenant_of};
 
-/// Answers with the members that the RFC defines; `candidates` lists every region. For a job that would be refused, `target_region` is
+/// Answers with the members that the RFC defines; `candidates` lists every region, and `decided_by` names the picture of the
+/// regions that decided. For a job that would be refused, `target_region` is
 /// `null`, and two members are added: `error`, the document that a live call would get, and `status`, its HTTP status. `warnings` is added
 /// for keys under `ojs.federation.` that are not defined. Spec: RFC-0001 §6.
 ///
@@ -20,7 +21,7 @@ pub(super) async fn document(
 ) -> Result<Vec<u8>, ErrorDocument> {
     let tenant = tenant_of(exchange, request.headers())?;
     let body = read_body(proxy, exchange, request).await?;
-    let DryRun { explanation, refusal, unknown_keys } = dry_run(proxy, &body, tenant.as_deref())?;
+    let DryRun { explanation, decided_by, refusal, unknown_keys } = dry_run(proxy, &body, tenant.as_deref()).await?;
     let view = proxy.shared.registry.view();
     let candidate = |scored: &Scored| json!({ "id": view.region(scored.region).id.as_str(), "score": rounded(scored.score), "reason": scored.reason });
     let candidates: Vec<Value> = explanation.candidates.iter().map(candidate).collect();
@@ -29,6 +30,7 @@ pub(super) async fn document(
         "target_region": target.map(|target| view.region(target).id.as_str()),
         "strategy": explanation.strategy.map(crate::base::Strategy::as_str),
         "candidates": candidates,
+        "decided_by": decided_by.as_str(),
     });
     if let (Some(refusal), Some(members)) = (refusal, document.as_object_mut()) {
         let id = exchange.request_id().to_str().unwrap_or_default();

@@ -139,6 +139,7 @@ fn link(
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
         bodies: (!shared.replicated.is_empty()).then(|| Arc::clone(&shared.bodies)),
         index: Arc::clone(&shared.index),
+        questions: shared.asking.as_ref().map(|asking| Arc::clone(&asking.questions)),
         lags: Arc::clone(&shared.lags),
         keys_ttl,
         clock: world.clock.clone(),

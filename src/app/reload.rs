@@ -18,16 +18,16 @@ use super::error::BuildError;
 use super::notes::Notes;
 use super::world::{Source, World};
 use crate::admin::ReadinessGuard;
-use crate::base::RegionId;
+use crate::base::{Clock, RegionId};
 use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, Glob, QueueRules, RegionIndex};
-use crate::proxy::{Buffered, Lookups, Running, Shared};
-use crate::region::{ExcludedQueues, Owners, Region, Registry, SetupError, Traffic, Workers};
+use crate::proxy::{Asking, Buffered, Lookups, Running, Shared};
+use crate::region::{ExcludedQueues, Owners, Region, Registry, RouteQuestions, SetupError, Traffic, Workers};
 use crate::replica::{BodyOutbox, Outbox};
 use crate::spool::Spool;
 use crate::telemetry::span::span;
-use crate::telemetry::{Rations, ReloadKind, Scope, event};
+use crate::telemetry::{Metrics, Rations, ReloadKind, Scope, event};
 use discovered::loaded;
 use watch::Watch;
 
@@ -212,6 +212,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         bodies: Arc::default(),
         replicated: replicated(&config),
         index: Arc::default(),
+        asking: asking(None, &config, &world.clock, &metrics),
         lags: Arc::default(),
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
@@ -254,6 +255,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         bodies: bodies(&old.bodies, &config),
         replicated: replicated(&config),
         index: Arc::clone(&old.index),
+        asking: asking(old.asking.as_ref(), &config, &clock, &metrics),
         lags: Arc::clone(&old.lags),
         rations: Arc::clone(&old.rations),
         running: old.running.clone(),
@@ -283,6 +285,13 @@ fn budgets(old: &Shared, config: &Config) -> Budgets {
         return Budgets::new(&config.failover, config.regions.len(), now);
     }
     old.budgets.carried_over(&config.failover, known_as(old, config), now)
+}
+
+/// The questions to the hub, where the sidecar asks any: those of the configuration before with their answers.
+fn asking(old: Option<&Asking>, config: &Config, clock: &Clock, metrics: &Arc<Metrics>) -> Option<Asking> {
+    let times = config.asks_hub()?;
+    let new = || Arc::new(RouteQuestions::new(clock.clone(), Arc::clone(metrics)));
+    Some(Asking { questions: old.map_or_else(new, |old| Arc::clone(&old.questions)), times })
 }
 
 /// The outbox, which keeps changes where the hub is to get them.

@@ -65,6 +65,11 @@ fn explain(it: &Value) {
     }
     say(format_args!("  routed      {}, queue {}, type {}", text("at"), text("queue"), text("type")));
     say(format_args!("  strategy    {} ({}){}", text("strategy"), origin(it), pin(it)));
+    match it["decided_by"].as_str() {
+        Some("hub") => say("  decided     by the hub, which was asked"),
+        Some("no_answer") => say("  decided     by the sidecar alone: the hub was asked, and gave no answer"),
+        _ => {}
+    }
     let candidates: Vec<String> = list(&it["candidates"]).iter().map(cell).collect();
     say(format_args!(
         "  candidates  {}",

@@ -1,13 +1,14 @@
 //! The checked configuration as a whole.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Spool, Workers,
 };
 use super::types::{
-    DiscoveryConfig, FetchWith, FleetLimit, HubConfig, Listen, RegionConfig, Scheduling, Tenant, Topology,
+    Decide, DiscoveryConfig, FetchWith, FleetLimit, HubConfig, Listen, RegionConfig, Scheduling, Tenant, Topology,
 };
 use crate::base::RegionId;
 
@@ -85,6 +86,14 @@ impl Config {
     #[must_use]
     pub fn is_spoke(&self) -> bool {
         self.topology == Topology::HubSpoke && !self.regions.iter().any(|it| it.is_hub && it.id == self.local_region)
+    }
+
+    /// How the hub is asked about flexible jobs: how long an answer is in force, and how long a job waits for one. None where this sidecar decides
+    /// by its view; one in the region of the hub is no spoke and asks nothing.
+    #[must_use]
+    pub fn asks_hub(&self) -> Option<(Duration, Duration)> {
+        let hub = self.hub.as_ref().filter(|hub| hub.decide == Decide::Ask && self.is_spoke())?;
+        Some((hub.decide_cache, hub.decide_wait))
     }
 
     /// Whether workers get jobs only while this sidecar hears its hub.

@@ -63,6 +63,9 @@ pub fn effective(config: &Config) -> String {
             yaml.texts("report_bodies", &hub.report_bodies);
             yaml.text("lease", print_duration(hub.lease));
             yaml.plain("fetch", hub.fetch.as_str());
+            yaml.plain("decide", hub.decide.as_str());
+            yaml.text("decide_cache", print_duration(hub.decide_cache));
+            yaml.text("decide_wait", print_duration(hub.decide_wait));
             tls(yaml, &hub.tls);
         });
     }

@@ -4,9 +4,9 @@ use figment::value::Value;
 
 use super::section::Setting;
 use super::types::{
-    AccessLog, ClientReplicatedFrom, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope, LimitWithoutHub,
-    LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl,
-    ReadResidency, Stamp, Topology, UnknownKeys,
+    AccessLog, ClientReplicatedFrom, Decide, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope,
+    LimitWithoutHub, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown,
+    QueueControl, ReadResidency, Stamp, Topology, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -55,6 +55,7 @@ names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MetricsDetail { Basic = "basic", Full = "full" });
 names!(HealthSource { Own = "own", Hub = "hub" });
+names!(Decide { View = "view", Ask = "ask" });
 names!(FetchWith { Always = "always", Heard = "heard" });
 names!(KeyScope { Sidecar = "sidecar", Hub = "hub" });
 names!(OnHubLoss { Local = "local", Refuse = "refuse" });

@@ -149,6 +149,8 @@ pub(super) struct RawHub {
     pub(super) report_bodies: Vec<String>,
     pub(super) lease: Option<String>,
     pub(super) decide: Option<String>,
+    pub(super) decide_cache: Option<String>,
+    pub(super) decide_wait: Option<String>,
     pub(super) fetch: Option<String>,
     #[serde(default)]
     pub(super) tls: RawTls,

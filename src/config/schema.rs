@@ -31,7 +31,6 @@ const RULES: &[Rule] = &[
             "not": { "type": "object", "required": ["server_name", "uri_san"] },
         })
     }),
-    ("hub.decide", || json!({ "not": { "const": "ask" } })),
     ("routing.rules", || json!({ "maxItems": 1024 })),
     ("routing.rules[].target.regions", || json!({ "minItems": 1 })),
     ("tenants", || json!({ "maxItems": 1024 })),

@@ -4,6 +4,7 @@ mod bodies;
 mod changes;
 mod grants;
 mod look_ups;
+mod questions;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
 use crate::net::resolve::Resolve;
 use crate::ojs::path_segment;
+use crate::region::RouteQuestions;
 use crate::region::views::HubViews;
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
@@ -77,6 +79,8 @@ pub struct Link {
     pub bodies: Option<Arc<BodyOutbox>>,
     /// Look-ups of clients in the hub's index.
     pub index: Arc<IndexQuestions>,
+    /// Questions about jobs; none where this sidecar asks none.
+    pub questions: Option<Arc<RouteQuestions>>,
     /// Where the lags of the hub's index go.
     pub lags: Arc<Lags>,
     /// How long an `Idempotency-Key` is remembered.
@@ -202,6 +206,7 @@ impl Link {
             failure = self.keep_reporting_changes(requests, share) => failure,
             failure = self.keep_reporting_bodies(requests, share) => failure,
             failure = self.keep_looking_up(requests) => failure,
+            failure = self.keep_asking_where(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,

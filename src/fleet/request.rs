@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::connect::authority;
 use super::failure::Failure;
 use crate::config::RegionUrl;
+use crate::policy::ANSWER_BYTES_MAX as ROUTE_ANSWER_BYTES_MAX;
 use crate::replica::IndexAnswer;
 
 /// For the answer to a request.
@@ -22,6 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The longest record of a job: some four thousand facts. Units: bytes.
 const RECORD_BYTES_MAX: usize = 1024 * 1024;
+/// The path of questions about jobs. Spec: RFC-0001 §6.
+const ROUTE: &str = "/v1/federation/route";
 /// The code of an index that does not have a job.
 pub const JOB_NOT_INDEXED: &str = "job_not_indexed";
 
@@ -67,6 +70,15 @@ impl Requests {
         };
         let slow = || Failure::Slow(format!("no answer to /v1/hub/bodies within {} s", TIMEOUT.as_secs()));
         tokio::time::timeout(TIMEOUT, asked).await.map_err(|_| slow())?
+    }
+
+    /// Sends a question about a job; the body of the answer.
+    pub(super) async fn ask_where(&self, body: Vec<u8>) -> Result<Bytes, Failure> {
+        let request = self.request(Method::POST, ROUTE, body).map_err(Failure::Lost)?;
+        let body = Limited::new(self.answered(request).await?.into_body(), ROUTE_ANSWER_BYTES_MAX).collect();
+        let body = tokio::time::timeout(TIMEOUT, body).await;
+        let body = body.map_err(|_| Failure::Slow(format!("the answer to {ROUTE} did not arrive")))?;
+        Ok(body.map_err(|error| Failure::Refused(error.to_string()))?.to_bytes())
     }
 
     /// Sends a document; the document of the answer.

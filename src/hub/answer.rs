@@ -26,6 +26,7 @@ use super::promotion;
 use super::record::RecordError;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, octets};
 use super::returning::are_open;
+use super::routing;
 use super::state::Hub;
 use super::switches;
 use crate::fleet::{FEED_HEADER, Status, WITH_VIEWS, is_name};
@@ -144,6 +145,7 @@ async fn answered(
             let change = async move { promotion::stop(of, &id, &query).await };
             document(&in_task(&hub, Box::pin(change)).await?)
         }
+        Endpoint::Route => document(&routing::answered(&hub, &body)?),
         Endpoint::Audit => document(&audit(&hub, &query).await?),
     })
 }

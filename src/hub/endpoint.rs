@@ -6,6 +6,7 @@ use super::access::{Need, Scope};
 use crate::fleet::{
     BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX,
 };
+use crate::policy::QUESTION_BYTES_MAX;
 use crate::switch::ThrottleRequest;
 
 /// Before the tracking id of a job in a path.
@@ -60,6 +61,8 @@ pub(super) enum Endpoint {
     Promotion,
     /// `DELETE /v1/hub/promotions/{id}`: its end.
     StopPromotion,
+    /// `POST /v1/federation/route`: where a job would go by this hub's view of the regions.
+    Route,
     /// `GET /v1/hub/audit`.
     Audit,
 }
@@ -88,6 +91,7 @@ impl Endpoint {
             "/v1/hub/changes" => &[(Method::POST, Self::Changes)],
             "/v1/hub/bodies" => &[(Method::POST, Self::TakeBodies), (Method::GET, Self::ShowBodies)],
             "/v1/hub/index" => &[(Method::GET, Self::Index)],
+            "/v1/federation/route" => &[(Method::POST, Self::Route)],
             "/v1/federation/jobs" => &[(Method::GET, Self::Job)],
             _ if path.starts_with(JOBS) => &[(Method::GET, Self::Job)],
             "/v1/hub/promotions" => &[(Method::GET, Self::Promotions), (Method::POST, Self::Promote)],
@@ -102,7 +106,7 @@ impl Endpoint {
         found.ok_or(Some(match path {
             "/v1/hub/status" => "PUT",
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
-            "/api/limits/throttle" | "/v1/hub/changes" => "POST",
+            "/api/limits/throttle" | "/v1/hub/changes" | "/v1/federation/route" => "POST",
             "/v1/hub/bodies" => "GET, POST",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             "/v1/hub/promotions" => "GET, POST",
@@ -120,6 +124,7 @@ impl Endpoint {
             Self::ClaimKey | Self::SettleKey => KEY_BYTES_MAX,
             Self::Changes => CHANGES_BYTES_MAX,
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
+            Self::Route => QUESTION_BYTES_MAX,
             Self::Throttle => ThrottleRequest::BYTES_MAX,
             _ => 0,
         }
@@ -137,7 +142,7 @@ impl Endpoint {
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies => Need::Hub,
-            Self::Job => Need::Reader,
+            Self::Job | Self::Route => Need::Reader,
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits | Self::Promotions | Self::Promotion => {
                 Need::Operator(Scope::Read)
             }

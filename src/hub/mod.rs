@@ -12,6 +12,7 @@
 //! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
+//! - `routing` answers the questions of spokes about jobs by these views.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
 //!
@@ -49,6 +50,7 @@ mod pulling_bodies;
 mod record;
 mod response;
 mod returning;
+mod routing;
 mod run;
 mod serve;
 mod settings;

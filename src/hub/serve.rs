@@ -47,8 +47,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 const LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// For the answers in progress when a connection is ended.
 const GRACE: Duration = Duration::from_secs(5);
-/// A sidecar has a feed, two more requests and up to 32 questions about keys at a time.
-const STREAMS_MAX: u32 = 48;
+/// A sidecar has a feed, two more requests, and up to 32 questions about keys, 16 about jobs and 8 look-ups at a time.
+const STREAMS_MAX: u32 = 64;
 /// Units: bytes.
 const HEAD_BYTES_MAX: u32 = 16 * 1024;
 /// A peer that does not answer a ping has disconnected.

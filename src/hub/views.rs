@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::net::pool::Pool;
 use crate::net::resolve::{Resolve, SystemResolver};
 use crate::ojs::Class;
-use crate::policy::{Figure, Health};
+use crate::policy::{Figure, Health, View};
 use crate::proxy::{Random, pool_limits, pool_meters};
 use crate::region::views::{FeedFigure, FeedTrouble, FeedView, FeedViews};
 use crate::region::{LoadPoller, ProbeReport, Prober, Region, Registry, Rounds, SetupError, Traffic, names};
@@ -152,6 +152,11 @@ impl Views {
                 poller.run(),
             );
         }
+    }
+
+    /// The view of all regions, and the time by which it is read.
+    pub(super) fn present(&self) -> (Arc<View>, Instant) {
+        (Arc::clone(&self.registry.view()), self.registry.clock().now())
     }
 
     /// A region, and a new pool of connections to it; none where this hub does not probe it.

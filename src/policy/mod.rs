@@ -54,9 +54,10 @@ pub use machine::{
 pub use refusal::Refusal;
 pub use region_set::RegionSet;
 pub use route::{
-    Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part, PermittedRegions, RETRY_HUB, Scored,
-    Together, explain, has_tags, means_local, permits, permitted_regions, route, route_on, route_within, settle,
-    together,
+    ANSWER_BYTES_MAX, Answered, DecidedBy, Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part,
+    PermittedRegions, QUESTION_BYTES_MAX, RETRY_HUB, RouteAnswer, RouteQuestion, Scored, Together, answer, explain,
+    explain_answered, has_tags, means_local, permits, permitted_regions, route, route_answered, route_on, route_within,
+    settle, together,
 };
 pub use schedule::{
     Call as QueueCall, Depth as QueueDepth, End as QueueCallEnd, Lists as QueueLists, Rules as QueueRules,

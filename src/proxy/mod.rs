@@ -70,7 +70,7 @@ pub use state::proxies::Proxies;
 pub use state::random::Random;
 pub use state::reply::Reply;
 pub use state::running::Running;
-pub use state::shared::{Proxy, Shared};
+pub use state::shared::{Asking, Proxy, Shared};
 
 /// The answer to a request, once it is there.
 pub type Answering<'r> = Pin<Box<dyn Future<Output = Result<Response<Reply>, ErrorDocument>> + 'r>>;

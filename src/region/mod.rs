@@ -16,6 +16,7 @@ mod look;
 pub mod names;
 mod owners;
 mod prober;
+mod questions;
 #[expect(clippy::module_inception, reason = "the file holds the type that the folder is named after")]
 mod region;
 mod registry;
@@ -36,6 +37,7 @@ pub use load::LoadPoller;
 pub use look::Looker;
 pub use owners::Owners;
 pub use prober::{OnReport, Prober};
+pub use questions::{HubWord, RouteAsk, RouteQuestions};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use report::ProbeReport;

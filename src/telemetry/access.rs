@@ -56,6 +56,8 @@ pub struct AccessJob<'a> {
     pub pin: Option<&'a str>,
     /// The region that it left, the one that it went to, and why.
     pub moved: Option<[&'a str; 3]>,
+    /// The picture of the regions that decided, where it was not the view.
+    pub decided_by: Option<&'a str>,
     /// The regions that fell out, each with the reason: `eu-west-1:unhealthy`, with commas between.
     pub refusals: Option<String>,
 }
@@ -134,6 +136,7 @@ impl AccessEvent<'_> {
                     moved_to,
                     moved_because,
                     strategy,
+                    decided_by = job.decided_by,
                     attempts = self.attempts,
                     outcome,
                     refusal,

@@ -18,9 +18,9 @@ pub use log::{LogError, LogHandle, init, install_panic_hook};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, DiscoveryChange, DiscoveryLook,
     DiscoveryRejection, DiscoverySource, DiscoveryState, FailoverReason, Gauge, HeadRejection, Held, Histogram, HubKey,
-    IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState, ProbeResult,
-    RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, Scope, SpoolFate, SpoolResult,
-    StatusClass,
+    HubQuestion, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,
+    ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, Scope, SpoolFate,
+    SpoolResult, StatusClass,
 };
 pub use process_counts::{dropped_lines, panics};
 pub use ration::{Kind as LineKind, Ration, Rations};

@@ -2,10 +2,10 @@
 
 use super::super::raw::RawHub;
 use super::super::sections::Idempotency;
-use super::super::types::{FetchWith, HealthSource, HubConfig, KeyScope, RegionUrl};
+use super::super::types::{Decide, FetchWith, HealthSource, HubConfig, KeyScope, RegionUrl};
 use super::super::url;
 use super::collect::Check;
-use super::topology::lease;
+use super::topology::{decide, decide_cache, decide_wait, lease};
 
 /// More replicas of one hub are a mistake.
 const URLS_MAX: usize = 16;
@@ -55,7 +55,7 @@ impl Check {
             let is_begun = raw.name.is_some()
                 || raw.report_jobs == Some(true)
                 || !raw.report_bodies.is_empty()
-                || raw.decide.is_some()
+                || decide(&raw) == Decide::Ask
                 || fetch == FetchWith::Heard
                 || raw.tls != super::super::raw::RawTls::default();
             if is_begun {
@@ -74,6 +74,7 @@ impl Check {
             self.refuse("hub.name", "expected visible ASCII without spaces");
         }
         let lease = lease(&raw);
+        let (decide, decide_cache, decide_wait) = (decide(&raw), decide_cache(&raw), decide_wait(&raw));
         let tls = self.tls("hub.tls", raw.tls, true);
         let report_jobs = raw.report_jobs.unwrap_or(false);
         let report_bodies = raw.report_bodies;
@@ -83,8 +84,10 @@ impl Check {
                 "needs `hub.report_jobs: true`, because the end of a job takes its bytes away: set that, too, or leave this out",
             );
         }
-        Some(HubConfig { urls, tls, name: raw.name, report_jobs, report_bodies, lease, fetch })
-            .filter(|hub| !hub.urls.is_empty())
+        let name = raw.name;
+        let hub =
+            HubConfig { urls, tls, name, report_jobs, report_bodies, lease, fetch, decide, decide_cache, decide_wait };
+        Some(hub).filter(|hub| !hub.urls.is_empty())
     }
 
     fn hub_url(&mut self, text: &str) -> Option<RegionUrl> {

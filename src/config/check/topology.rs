@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::raw::{RawHub, RawRegion};
-use super::super::types::{HubConfig, Stamp, Topology};
+use super::super::types::{Decide, HubConfig, Stamp, Topology};
 use super::collect::Check;
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
@@ -14,6 +14,26 @@ const LEASE: Duration = Duration::from_secs(10);
 /// How long a spoke sends to other regions, and workers get jobs with `hub.fetch: heard`, after the last sign of life of the hub.
 pub(super) fn lease(raw: &RawHub) -> Duration {
     raw.lease.as_deref().and_then(|text| parse_duration(text).ok()).unwrap_or(LEASE)
+}
+
+/// The default of `hub.decide_cache`: a region that fails is then left by new jobs as soon as after a failed probe.
+const DECIDE_CACHE: Duration = Duration::from_secs(3);
+/// The default of `hub.decide_wait`: as long as a call waits for the claim of its `Idempotency-Key`.
+const DECIDE_WAIT: Duration = Duration::from_secs(2);
+
+/// The picture of the regions that decides.
+pub(super) fn decide(raw: &RawHub) -> Decide {
+    raw.decide.as_deref().and_then(Decide::parse).unwrap_or(Decide::View)
+}
+
+/// How long an answer of the hub is in force.
+pub(super) fn decide_cache(raw: &RawHub) -> Duration {
+    raw.decide_cache.as_deref().and_then(|text| parse_duration(text).ok()).unwrap_or(DECIDE_CACHE)
+}
+
+/// How long a job waits for the hub.
+pub(super) fn decide_wait(raw: &RawHub) -> Duration {
+    raw.decide_wait.as_deref().and_then(|text| parse_duration(text).ok()).unwrap_or(DECIDE_WAIT)
 }
 
 /// The regions that say of themselves that they are the hub.
@@ -97,10 +117,22 @@ impl Check {
 
     /// The keys of `hub` that are for spokes only.
     pub(super) fn hub_of_spokes(&mut self, topology: Topology, raw: &RawHub) {
-        if raw.decide.as_deref().is_some_and(|decide| decide != "view") {
-            let rule = "expected view: the sidecar decides by the picture that its hub sends; this version does not ask the hub where a job goes, so \
-                        set `view` or leave the key out";
+        let asks = decide(raw) == Decide::Ask;
+        if asks && topology != Topology::HubSpoke {
+            let rule = "`ask` needs `topology: hub-spoke`, whose spokes forward their questions to the hub: set that, too, or `view`, or leave \
+                        hub.decide out";
             self.refuse("hub.decide", rule);
+        }
+        for (key, is_default) in [
+            ("hub.decide_cache", decide_cache(raw) == DECIDE_CACHE),
+            ("hub.decide_wait", decide_wait(raw) == DECIDE_WAIT),
+        ] {
+            if !asks && !is_default {
+                self.refuse(
+                    key,
+                    &format!("has no effect but with `hub.decide: ask`: set that, too, or leave {key} out"),
+                );
+            }
         }
         if topology != Topology::HubSpoke && raw.fetch.as_deref() != Some("heard") && lease(raw) != LEASE {
             let rule = "has no effect but with `topology: hub-spoke` or `hub.fetch: heard`: set one of them, or leave hub.lease out";

@@ -11,7 +11,7 @@ use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
-use super::super::types::{DuplicateIds, FetchWith, LimitWithoutHub, Topology};
+use super::super::types::{Decide, DuplicateIds, FetchWith, LimitWithoutHub, Topology};
 use crate::base::QueueOrder;
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
@@ -183,8 +183,15 @@ const HUB: &[Key] = &[
     key("hub.fetch", Choice(FetchWith::NAMES), "always", "",
         "When the workers of this sidecar get jobs: `always`, or only while its hub is `heard`, so that after a failure of the whole data centre no \
             worker gets a job before the hub has said which regions are isolated"),
-    open("hub.decide", Choice(&["view", "ask"]), "",
-        "With `topology: hub-spoke`: who decides where a job of a spoke goes. Only `view` is there: the sidecar, by the picture that the hub sends"),
+    key("hub.decide", Choice(Decide::NAMES), "view", "",
+        "With `topology: hub-spoke`, whose picture of the regions decides where a flexible job of a spoke goes: `view`, the one that the hub sends \
+            beforehand, or `ask`, the hub's own, which is asked and then is on the path of jobs"),
+    // Below a second equal jobs are asked about again and again; beyond a minute a spoke routes by a picture of long ago.
+    key("hub.decide_cache", Kind::Duration(SECOND, 60 * SECOND), "3s", "duration",
+        "With `hub.decide: ask`, how long an answer of the hub is in force for equal questions"),
+    // Below 100 ms a hub on another continent is never heard; beyond 10 s clients have given up.
+    key("hub.decide_wait", Kind::Duration(SECOND / 10, 10 * SECOND), "2s", "duration",
+        "With `hub.decide: ask`, how long a job waits for the hub; then it goes to the local region or nowhere, as without the hub"),
     open("hub.tls.ca", Path, "", "PEM trust roots for the hub; those of the operating system when absent"),
     open("hub.tls.cert", Path, "", "PEM client certificate chain, by whose names the hub knows this sidecar"),
     open("hub.tls.key", Path, "", "PEM private key of the client certificate"),

@@ -55,13 +55,29 @@ fn a_hub_region_and_its_lease_are_refused_where_they_have_no_effect() {
 }
 
 #[test]
-fn only_the_picture_of_the_hub_decides() {
-    let hub = |decide: &str| {
-        let hub = HUB.replace("tls", &format!("decide: {decide}, tls"));
-        format!("{}topology: hub-spoke\n{hub}", regions(&["eu-west-1"]))
-    };
-    check_refused(&hub("ask"), "hub.decide", &["expected view", "leave the key out"]);
-    loaded(&hub("view"));
+fn a_spoke_asks_its_hub_only_where_its_configuration_says_so() {
+    let hub = |keys: &str| HUB.replace("tls", &format!("{keys}, tls"));
+    let spoke = |keys: &str| format!("{}topology: hub-spoke\n{}", regions(&["eu-west-1"]), hub(keys));
+    assert_eq!(loaded(&spoke("lease: 10s")).config.asks_hub(), None);
+    assert_eq!(loaded(&spoke("decide: view")).config.asks_hub(), None);
+    let times = |text: &str| loaded(text).config.asks_hub();
+    assert_eq!(times(&spoke("decide: ask")), Some((Duration::from_secs(3), Duration::from_secs(2))));
+    let set = spoke("decide: ask, decide_cache: 10s, decide_wait: 250ms");
+    assert_eq!(times(&set), Some((Duration::from_secs(10), Duration::from_millis(250))));
+    // A sidecar in the region of the hub is no spoke, and has the same configuration.
+    assert_eq!(times(&set.replace("local_region: us-east-1", "local_region: eu-west-1")), None);
+    for topology in ["topology: mesh\n", ""] {
+        check_refused(&format!("{REGIONS}{topology}{}", hub("decide: ask")), "hub.decide", &["hub-spoke", "view"]);
+    }
+    for key in ["decide_cache: 4s", "decide_wait: 1s"] {
+        let name = format!("hub.{}", key.split(':').next().unwrap());
+        check_refused(&spoke(key), &name, &["has no effect", "hub.decide: ask"]);
+    }
+    for (key, name) in [("decide_cache: 500ms", "hub.decide_cache"), ("decide_wait: 11s", "hub.decide_wait")] {
+        check_refused(&spoke(&format!("decide: ask, {key}")), name, &["a duration from"]);
+    }
+    let without = format!("{}topology: hub-spoke\nhub: {{ decide: ask }}\n", regions(&["eu-west-1"]));
+    check_refused(&without, "hub.urls", &["expected the URL of the hub"]);
 }
 
 #[test]
@@ -95,7 +111,7 @@ fn the_jobs_of_an_active_active_federation_are_reported() {
 
 #[test]
 fn the_effective_configuration_of_each_topology_reads_back_as_itself() {
-    let spoke = HUB.replace("tls", "lease: 20s, tls");
+    let spoke = HUB.replace("tls", "lease: 20s, decide: ask, decide_wait: 1s, tls");
     for text in [
         format!("{}topology: hub-spoke\n{spoke}", regions(&["eu-west-1"])),
         format!("{REGIONS}topology: active-active\n{}", HUB.replace("tls", "report_jobs: true, tls")),

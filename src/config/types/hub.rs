@@ -21,6 +21,21 @@ pub struct HubConfig {
     pub lease: Duration,
     /// When workers get jobs.
     pub fetch: FetchWith,
+    /// How a spoke finds the region of a flexible job.
+    pub decide: Decide,
+    /// How long an answer of the hub is in force, with [`Decide::Ask`].
+    pub decide_cache: Duration,
+    /// How long a job waits for the hub, with [`Decide::Ask`].
+    pub decide_wait: Duration,
+}
+
+/// The picture of the regions that decides about the jobs of a spoke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decide {
+    /// The sidecar's view, which the hub sends beforehand.
+    View,
+    /// The hub's, which is asked about each kind of job.
+    Ask,
 }
 
 /// When the workers of a sidecar with a hub get jobs.

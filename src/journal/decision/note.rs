@@ -324,6 +324,7 @@ impl Note {
             "strategy": self.strategy.map(Strategy::as_str),
             "strategy_from": self.grounds.origin.as_str(),
             "rule": self.grounds.rule,
+            "decided_by": self.grounds.decided_by.as_str(),
             "pin": self.pin.map(|pin| names.name(pin)),
             "candidates": candidates,
             "refused": fallen.collect::<Vec<_>>(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::plan::{Permitted, Plan};
+use super::plan::Plan;
 use super::ranking::{Context, Standing};
 use super::strategy::{fallback, rules};
 use crate::base::Needs;
@@ -22,8 +22,7 @@ pub const RETRY_HUB: Duration = Duration::from_secs(5);
 /// Whether the region is a candidate for the job, and in which standing.
 pub(super) fn admit(context: &mut Context<'_, '_>, plan: &Plan<'_>, index: RegionIndex) -> Result<Standing, Refusal> {
     if !plan.permitted.contains(index) {
-        let by_rule = matches!(plan.permitted, Permitted::Set(_)) && !plan.pinned;
-        return Err(if by_rule { Refusal::NotPermitted } else { Refusal::PinnedElsewhere });
+        return Err(plan.not_permitted());
     }
     let view = context.view;
     let region = view.region(index);

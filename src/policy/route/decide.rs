@@ -141,20 +141,31 @@ pub(super) fn decide(
     decide_by(view, job, &plan, inputs, ranking)
 }
 
-fn decide_by(
+pub(super) fn decide_by(
     view: &View,
     job: &Job<'_>,
     plan: &Plan<'_>,
     inputs: Inputs<'_>,
     ranking: &mut Ranking,
 ) -> Result<Decision, RouteError> {
+    let candidates = candidates(view, job, plan, inputs, ranking);
+    concluded(view, plan, candidates, inputs.now, ranking)
+}
+
+/// The end of a decision, however its candidates were found.
+pub(super) fn concluded(
+    view: &View,
+    plan: &Plan<'_>,
+    mut candidates: Candidates,
+    now: Instant,
+    ranking: &mut Ranking,
+) -> Result<Decision, RouteError> {
     ranking.strategy = Some(plan.strategy);
-    let mut candidates = candidates(view, job, plan, inputs, ranking);
     if candidates.is_empty() && view.settings.tries_last_good && !plan.pinned {
         candidates.extend(take_last_good(view, plan, ranking));
     }
     if candidates.is_empty() {
-        return Err(unavailable(view, plan, &ranking.refused, inputs.now));
+        return Err(unavailable(view, plan, &ranking.refused, now));
     }
     Ok(decision(view, plan, candidates))
 }
@@ -189,7 +200,7 @@ const fn context<'a, 'j>(view: &'a View, job: &'a Job<'j>, plan: &Plan<'_>, inpu
 
 fn decision(view: &View, plan: &Plan<'_>, candidates: Candidates) -> Decision {
     let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
-    let by_turn = rules(plan.ranks_by(view)).varies_by == VariesBy::Turn;
+    let by_turn = plan.varies_by_turn(view);
     let (strategy, pinned, home) = (plan.strategy, plan.pinned, plan.meant_for());
     Decision { strategy, pinned, restricted, by_turn, home, candidates }
 }

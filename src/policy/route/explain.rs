@@ -42,6 +42,11 @@ pub struct Scored {
 pub fn explain(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Explanation {
     let mut ranking = Ranking::default();
     let outcome = decide(view, job, inputs, &mut ranking);
+    Explanation { strategy: ranking.strategy, outcome, candidates: scored(view, &ranking) }
+}
+
+/// Every region of a ranking, as [`Explanation`] has them.
+pub(super) fn scored(view: &View, ranking: &Ranking) -> Vec<Scored> {
     let mut ceiling = 1.0_f64;
     let candidates = ranking.slots.iter().enumerate().map(|(place, slot)| {
         ceiling = ceiling.min(slot.score.clamp(0.0, 1.0));
@@ -55,7 +60,7 @@ pub fn explain(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Explanation {
         refusal: Some(refusal),
         reason: refusal.to_string(),
     }));
-    Explanation { strategy: ranking.strategy, outcome, candidates: scored }
+    scored
 }
 
 fn reason(slot: &Slot, beyond_redirects: bool) -> String {

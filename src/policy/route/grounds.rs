@@ -25,6 +25,20 @@ words! {
     }
 }
 
+words! {
+    /// The picture of the regions that decided.
+    #[derive(Default)]
+    DecidedBy {
+        /// The sidecar's view.
+        #[default]
+        View = "view",
+        /// The answer of the hub to a question about such a job.
+        Hub = "hub",
+        /// The sidecar's view, as far as its own region: the hub was asked and gave no answer.
+        NoAnswer = "no_answer",
+    }
+}
+
 /// The grounds of a decision, besides the job's own attributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Grounds {
@@ -32,6 +46,8 @@ pub struct Grounds {
     pub origin: Origin,
     /// The place of the routing rule that matched, counted from 0; it may have narrowed the regions without naming a strategy.
     pub rule: Option<u16>,
+    /// The picture of the regions that decided.
+    pub decided_by: DecidedBy,
     /// The regions that fell out.
     pub fallen: Fallen,
 }

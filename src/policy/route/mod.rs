@@ -3,11 +3,15 @@
 //! `plan` says where a job may go and by which strategy; `candidate` admits or refuses each region; `strategy` ranks; `shortlist`
 //! says how far failover may go; `reach` says where a job may go in any state of the regions. `decide` is the control flow over them, for live calls and for the dry run alike.
 
+mod answer;
+mod answered;
 mod candidate;
 mod decide;
+mod exact;
 mod explain;
 mod grounds;
 mod plan;
+mod question;
 mod ranking;
 mod reach;
 mod settle;
@@ -15,11 +19,14 @@ mod shortlist;
 mod strategy;
 mod together;
 
+pub use answer::{ANSWER_BYTES_MAX, RouteAnswer, answer};
+pub use answered::{Answered, explain_answered, route_answered};
 pub use candidate::RETRY_HUB;
 pub use decide::{Decision, permits, route, route_on, route_within};
 pub use explain::{Explanation, Scored, explain};
-pub use grounds::{Fallen, Grounds, Origin};
+pub use grounds::{DecidedBy, Fallen, Grounds, Origin};
 pub use plan::has_tags;
+pub use question::{QUESTION_BYTES_MAX, RouteQuestion};
 pub use ranking::Inputs;
 pub use reach::{PermittedRegions, permitted_regions};
 pub use settle::settle;

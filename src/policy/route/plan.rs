@@ -4,11 +4,12 @@
 //! rule; else the configured default. The rule's regions narrow every job that it matches, and widen none.
 
 use super::grounds::Origin;
-use super::strategy::{Home, fallback, rules};
+use super::strategy::{Home, VariesBy, fallback, rules};
 use crate::base::{Needs, RegionId, Strategy};
 use crate::policy::error::RouteError;
 use crate::policy::index::RegionIndex;
 use crate::policy::job::Job;
+use crate::policy::refusal::Refusal;
 use crate::policy::region_set::RegionSet;
 use crate::policy::view::{Rule, TENANT_KEY, Tenant, View};
 
@@ -124,6 +125,17 @@ impl Plan<'_> {
     /// The one region that the job is meant for, also where that region's state has already sent the plan elsewhere.
     pub(super) fn meant_for(&self) -> Option<RegionIndex> {
         self.hinted.or(self.home)
+    }
+
+    /// Why a region is no candidate that is not permitted.
+    pub(super) const fn not_permitted(&self) -> Refusal {
+        let by_rule = matches!(self.permitted, Permitted::Set(_)) && !self.pinned;
+        if by_rule { Refusal::NotPermitted } else { Refusal::PinnedElsewhere }
+    }
+
+    /// Whether the position of `round-robin` orders the candidates.
+    pub(super) fn varies_by_turn(&self, view: &View) -> bool {
+        rules(self.ranks_by(view)).varies_by == VariesBy::Turn
     }
 
     /// The strategy that chooses the target in effect: without a usable hint `geographic` leaves it to another one.

@@ -77,6 +77,12 @@ impl LoadFigures {
         }
     }
 
+    /// The total and the figure of one queue.
+    pub(in crate::policy) fn of_queue(&self, queue: &str) -> Self {
+        let place = self.place(queue).ok().and_then(|place| self.queues.get(place));
+        Self { total: self.total, queues: place.cloned().into_iter().collect() }
+    }
+
     /// The region's total.
     #[must_use]
     pub const fn total(&self) -> Option<Figure> {

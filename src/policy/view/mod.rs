@@ -15,7 +15,7 @@ pub use pauses::{Paused, Pauses};
 pub(super) use rules::Rule;
 pub use settings::Settings;
 pub use settings::TENANT_KEY;
-pub(super) use settings::{NOT_PREFERRED, Tenant};
+pub(super) use settings::{FramedSettings, NOT_PREFERRED, Tenant};
 pub(super) use snapshot::Cache;
 pub use snapshot::{RegionView, View};
 pub(super) use weight_table::WeightTable;

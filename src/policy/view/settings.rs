@@ -67,7 +67,46 @@ pub(in crate::policy) struct Geographic {
     pub(in crate::policy) regions: BTreeMap<String, RegionIndex>,
 }
 
+/// The part of a configuration that an order depends on, as a hub gets it from a spoke.
+#[derive(Debug)]
+pub(in crate::policy) struct FramedSettings {
+    /// Each region with its place in `prefer_regions` and whether no job fails over into it.
+    pub(in crate::policy) regions: Vec<(RegionId, Option<u32>, bool)>,
+    pub(in crate::policy) fallback: Strategy,
+    pub(in crate::policy) candidates_max: usize,
+    pub(in crate::policy) slow_start: Duration,
+    pub(in crate::policy) load_interval: Duration,
+    pub(in crate::policy) load_tolerance: f64,
+    pub(in crate::policy) health_interval: Duration,
+}
+
 impl Settings {
+    /// The settings of a question: no rules, no tenants, no table, because the spoke has applied its own.
+    pub(in crate::policy) fn framed(frame: FramedSettings) -> Self {
+        let regions = || frame.regions.iter().enumerate().map(|(place, region)| (RegionIndex::new(place), region));
+        Self {
+            local: RegionIndex::new(0),
+            ids: regions().map(|(index, (id, ..))| (id.clone(), index)).collect(),
+            strategy: frame.fallback,
+            rules: Vec::new(),
+            rules_restrict: false,
+            tenants: Vec::new(),
+            tags: BTreeMap::new(),
+            geographic: None,
+            preference: regions().map(|(_, (_, place, _))| place.unwrap_or(NOT_PREFERRED)).collect(),
+            first: None,
+            excluded: regions().filter(|(_, (.., excluded))| *excluded).map(|(index, _)| index).collect(),
+            candidates_max: frame.candidates_max,
+            tries_last_good: false,
+            slow_start: frame.slow_start,
+            load_interval: frame.load_interval,
+            load_tolerance: frame.load_tolerance,
+            health_interval: frame.health_interval,
+            is_spoke: false,
+            fetches_when_heard: false,
+        }
+    }
+
     /// Compiles the routing part of a configuration.
     #[must_use]
     pub fn of(config: &Config) -> Self {

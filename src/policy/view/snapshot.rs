@@ -108,10 +108,20 @@ impl RegionView {
     #[must_use]
     pub fn unprobed(region: &RegionConfig) -> Self {
         Self {
-            id: region.id.clone(),
             weight: region.weight,
             tags: region.tags.clone(),
             max_queue_depth: region.max_queue_depth,
+            ..Self::unknown(region.id.clone())
+        }
+    }
+
+    /// A region of which nothing is known but its identifier.
+    pub(in crate::policy) fn unknown(id: RegionId) -> Self {
+        Self {
+            id,
+            weight: 1,
+            tags: Vec::new(),
+            max_queue_depth: None,
             health: Health::Unknown,
             breaker: BreakerState::Closed,
             open_until: None,
@@ -135,6 +145,23 @@ impl RegionView {
 }
 
 impl RegionView {
+    /// The same region with the figures of one queue only.
+    pub(in crate::policy) fn of_queue(&self, queue: &str) -> Self {
+        Self {
+            load: self.load.of_queue(queue),
+            tags: Vec::new(),
+            health: self.health,
+            breaker: self.breaker,
+            open_until: self.open_until,
+            latency: self.latency,
+            recovered_at: self.recovered_at,
+            well_until: self.well_until,
+            held: self.held,
+            switch: self.switch,
+            ..Self::unknown(self.id.clone())
+        }
+    }
+
     /// Whether the operator has taken flexible jobs from it: its weight is 0, or a switch drains, evacuates or isolates it.
     #[must_use]
     pub fn is_drained(&self) -> bool {
@@ -207,6 +234,13 @@ impl View {
         // There is no picture of the hub's before it is heard.
         view.set_hub_lost(true);
         view
+    }
+
+    /// A view of regions in these states, for a question of a spoke.
+    pub(in crate::policy) fn framed(regions: Vec<RegionView>, settings: Settings) -> Self {
+        let (settings, settled) = (Arc::new(settings), Cache::default());
+        let (maintenance, fetch_waits, pauses) = (false, false, None);
+        Self { regions, local: settings.local, maintenance, fetch_waits, pauses, settings, settled }
     }
 
     /// The region with this id, compared exactly.

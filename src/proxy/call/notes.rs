@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::journal::Note;
 use crate::ojs::Envelope;
-use crate::policy::{Decision, Origin, RegionIndex, RouteError, View};
+use crate::policy::{DecidedBy, Decision, Origin, RegionIndex, RouteError, View};
 use crate::proxy::state::Proxy;
 use crate::telemetry::{AccessEvent, AccessJob, event};
 
@@ -31,6 +31,7 @@ fn job_of<'n>(proxy: &'n Proxy, note: &'n Note) -> AccessJob<'n> {
         job_type: note.job_type.get(),
         pin: note.pin().map(name),
         moved: note.move_made().map(|(from, to, reason)| [name(from), name(to), reason.as_str()]),
+        decided_by: Some(note.grounds.decided_by).filter(|it| *it != DecidedBy::View).map(DecidedBy::as_str),
         refusals: refusals(proxy, note),
     }
 }

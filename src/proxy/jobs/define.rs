@@ -21,6 +21,7 @@ use crate::proxy::{
     },
     locate::place::{Placed, Subject, place},
     routing::{
+        asked::AskedHub,
         plan::{StampRoom, Stamped},
         several::{Whole, check_each},
     },
@@ -73,7 +74,7 @@ async fn goes(
             let addressed = !named.is_empty();
             cron_region(proxy, exchange, head, noted.name.as_deref(), addressed, target).await
         }
-        _ if named.is_empty() => decide(proxy, body, tenant, noted),
+        _ if named.is_empty() => decide(proxy, body, tenant, noted).await,
         _ => changed_workflow(proxy, exchange, head, (body, tenant), named, noted).await,
     }
 }
@@ -118,10 +119,18 @@ fn stamped(proxy: &Proxy, body: Bytes, has_key: bool, noted: &mut Defined) -> Re
 }
 
 /// Decides for a workflow as for one flexible job that may go wherever all of it may.
-fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>, noted: &mut Defined) -> Result<Goes, ErrorDocument> {
-    let found = found(proxy, body, tenant)?;
-    let view = proxy.shared.registry.view();
-    Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut noted.course).map(Goes::Routed)
+async fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>, noted: &mut Defined) -> Result<Goes, ErrorDocument> {
+    let mut asked = AskedHub::default();
+    loop {
+        let decided = {
+            let found = found(proxy, body, tenant)?;
+            let view = proxy.shared.registry.view();
+            Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut asked, &mut noted.course)
+        };
+        if !asked.wait(proxy).await {
+            return decided.map(Goes::Routed);
+        }
+    }
 }
 
 /// A workflow that exists is changed where it lives; one that does not is decided for like a new one.
@@ -140,7 +149,7 @@ async fn changed_workflow(
     };
     match place(proxy, exchange, &head.headers, Subject::Workflow, id).await {
         Placed::At(index) => at(proxy, index, &demand),
-        Placed::Nowhere => decide(proxy, body, tenant, noted),
+        Placed::Nowhere => decide(proxy, body, tenant, noted).await,
         Placed::Hidden(index, answer) | Placed::Refused(index, answer) => Ok(Goes::Said(index, answer)),
         Placed::Unsure(document) => Err(document),
     }

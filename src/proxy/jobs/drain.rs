@@ -27,7 +27,10 @@ use crate::proxy::{
         self, Caller, Heard, Known, Looked, Names, Purpose, identity, job::Job, keep_from_fences, rules,
         send_history::SendHistory,
     },
-    routing::plan::{Planned, plan},
+    routing::{
+        asked::AskedHub,
+        plan::{Planned, plan},
+    },
     state::{Proxy, Ran, proxies::Proxies},
 };
 use crate::spool::{Content, RowState, Spool, Taken, Unloaded};
@@ -174,8 +177,13 @@ fn tracking_id(taken: &Taken) -> Option<HeaderValue> {
 /// Plans the job anew, and tries its regions.
 async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: Box<Hold>) -> Ended {
     let tenant = tenant(&head.headers);
-    let (mut strategy, mut note) = (None, None);
-    let planned = plan(proxy, &body, tenant.as_deref(), &mut strategy, &mut note);
+    let (mut strategy, mut note, mut asked) = (None, None, AskedHub::default());
+    let planned = loop {
+        let planned = plan(proxy, &body, tenant.as_deref(), &mut asked, &mut strategy, &mut note);
+        if !asked.wait(proxy).await {
+            break planned;
+        }
+    };
     let Planned { mut decision, ours, source, shared_queue, described, spooling, .. } = match planned {
         Ok(planned) => planned,
         Err(document) => {

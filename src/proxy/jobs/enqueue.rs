@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::net::IncomingBody;
 use http::{HeaderValue, Request, Response};
 
-use super::long::{compressed_job, plan_long};
+use super::long::{compressed_job, plan_asked, plan_long};
 use super::outage;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use super::replicate::report_stored;
@@ -33,7 +33,10 @@ use crate::proxy::{
     placement::{
         self, Followed, after_lost, answer_until, believe, job::Job, keep_from_fences, send_history::SendHistory,
     },
-    routing::plan::{Planned, breaker_word, plan},
+    routing::{
+        asked::AskedHub,
+        plan::{Planned, breaker_word, plan},
+    },
     state::{Proxy, Ran, RegionAnswer, Reply, Spooling},
 };
 use crate::region::Queue;
@@ -121,7 +124,9 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
     let mut planned = if reading.is_short() {
-        plan(proxy, reading.body().text(), tenant.as_deref(), &mut exchange.strategy, &mut exchange.note)
+        let (mut asked, strategy, note) = (AskedHub::default(), &mut exchange.strategy, &mut exchange.note);
+        let planned = plan(proxy, reading.body().text(), tenant.as_deref(), &mut asked, strategy, note);
+        if asked.is_wanting() { apart(|| plan_asked(proxy, exchange, &reading, tenant, asked)).await } else { planned }
     } else {
         apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
     }?;

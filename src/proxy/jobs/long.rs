@@ -5,7 +5,10 @@ use crate::ojs::{Abridged, ErrorDocument};
 use crate::proxy::{
     body::{collect::collect_body, encoding::Encoding, received::Reading},
     call::exchange::Exchange,
-    routing::plan::{Planned, plan, plan_abridged},
+    routing::{
+        asked::AskedHub,
+        plan::{Planned, plan, plan_abridged},
+    },
     state::Proxy,
 };
 
@@ -26,30 +29,52 @@ pub(super) async fn plan_long(
     reading: &mut Reading,
     tenant: Option<String>,
 ) -> Result<Planned, ErrorDocument> {
-    let body = reading.body();
-    if !body.gaps().is_empty() {
+    let mut asked = AskedHub::default();
+    let mut body = reading.body();
+    while !body.gaps().is_empty() {
         let (text, gaps) = (body.text().clone(), body.gaps().to_vec());
         let tenant = tenant.clone();
         let work = move |proxy: &Proxy| {
             let (mut strategy, mut note) = (None, None);
-            (
-                plan_abridged(proxy, Abridged::new(&text, &gaps), tenant.as_deref(), &mut strategy, &mut note),
-                strategy,
-                note,
-            )
+            let body = Abridged::new(&text, &gaps);
+            let planned = plan_abridged(proxy, body, tenant.as_deref(), &mut asked, &mut strategy, &mut note);
+            (planned, strategy, note, asked)
         };
-        if let (Some(planned), strategy, note) = proxy.offload(body.text().len(), work).await {
+        let (planned, strategy, note, left) = proxy.offload(body.text().len(), work).await;
+        asked = left;
+        if asked.wait(proxy).await {
+            continue;
+        }
+        if let Some(planned) = planned {
             (exchange.strategy, exchange.note) = (strategy, note);
             return planned;
         }
         reading.join(&proxy.shared.buffered).await;
+        body = reading.body();
     }
-    let text = reading.body().text().clone();
-    let work = move |proxy: &Proxy| {
-        let (mut strategy, mut note) = (None, None);
-        (plan(proxy, &text, tenant.as_deref(), &mut strategy, &mut note), strategy, note)
-    };
-    let (planned, strategy, note) = proxy.offload(reading.body().text().len(), work).await;
-    (exchange.strategy, exchange.note) = (strategy, note);
-    planned
+    plan_asked(proxy, exchange, reading, tenant, asked).await
+}
+
+/// Plans a job that is all there, and again with each answer of the hub that it needs.
+pub(super) async fn plan_asked(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    reading: &Reading,
+    tenant: Option<String>,
+    mut asked: AskedHub,
+) -> Result<Planned, ErrorDocument> {
+    loop {
+        asked.wait(proxy).await;
+        let (text, tenant) = (reading.body().text().clone(), tenant.clone());
+        let work = move |proxy: &Proxy| {
+            let (mut strategy, mut note) = (None, None);
+            (plan(proxy, &text, tenant.as_deref(), &mut asked, &mut strategy, &mut note), strategy, note, asked)
+        };
+        let (planned, strategy, note, left) = proxy.offload(reading.body().text().len(), work).await;
+        if !left.is_wanting() {
+            (exchange.strategy, exchange.note) = (strategy, note);
+            return planned;
+        }
+        asked = left;
+    }
 }

@@ -6,9 +6,11 @@
 //! | several jobs that have to stay together | [`several`] |
 //! | a body for one given region | [`bound`] |
 //! | jobs whose type or tenant may be paused | [`paused`] |
+//! | the decision itself, by the view or by an answer of the hub | [`asked`] |
 //!
 //! `policy` decides; this room gives it the view, the turn and the job, and writes its refusals as error documents.
 
+pub(crate) mod asked;
 pub(crate) mod bound;
 pub(crate) mod paused;
 pub(crate) mod plan;

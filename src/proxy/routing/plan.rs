@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use http::HeaderValue;
 
+use super::asked::{AskedHub, decided, explained};
 use super::paused::check_source;
 use super::refused::nowhere;
 pub(crate) use super::refused::{breaker_word, refusal, refused};
@@ -18,7 +19,9 @@ use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
-use crate::policy::{self, Decision, Explanation, Inputs, Job, PermittedRegions, RegionIndex, RouteError, View};
+use crate::policy::{
+    self, DecidedBy, Decision, Explanation, Inputs, Job, PermittedRegions, RegionIndex, RouteError, View,
+};
 use crate::proxy::{
     call::{feedback::source, notes},
     state::{Ours, Proxy, Shared, Spooling},
@@ -61,6 +64,8 @@ const KEYS_MAX: usize = 16;
 pub struct DryRun {
     /// The decision with its reasons.
     pub explanation: Explanation,
+    /// The picture of the regions that decided.
+    pub decided_by: DecidedBy,
     /// The error document of a live call, where it would be refused.
     pub refusal: Option<ErrorDocument>,
     /// The undefined keys under `ojs.federation.`, which bind nothing; at most `KEYS_MAX` of each place.
@@ -71,31 +76,46 @@ pub struct DryRun {
 /// call names.
 ///
 /// Errors: the error document of a live call for a body that is no job.
-pub fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRun, ErrorDocument> {
+pub async fn dry_run(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> Result<DryRun, ErrorDocument> {
+    let mut asked = AskedHub::default();
+    loop {
+        let run = dry_run_once(proxy, body, tenant, &mut asked)?;
+        if !asked.wait(proxy).await {
+            return Ok(run);
+        }
+    }
+}
+
+fn dry_run_once(
+    proxy: &Proxy,
+    body: &[u8],
+    tenant: Option<&str>,
+    asked: &mut AskedHub,
+) -> Result<DryRun, ErrorDocument> {
     let shared = &proxy.shared;
     let (mut read, view) = (read(shared, body), shared.registry.view());
     let envelope = accepted(shared, &view, of_tenant(&mut read, tenant))?;
-    let inputs = inputs(proxy, shared.turns.load(Ordering::Relaxed));
-    let explanation = with_job(envelope, |job| policy::explain(&view, job, inputs));
+    let (explanation, decided_by) = with_job(envelope, |job| explained(proxy, &view, job, asked));
     let refusal = explanation.outcome.as_ref().err().map(|error| refusal(envelope, &view, error));
     let unknown_keys = envelope.unknown_key_names(KEYS_MAX).into_iter().map(Cow::into_owned).collect();
-    Ok(DryRun { explanation, refusal, unknown_keys })
+    Ok(DryRun { explanation, decided_by, refusal, unknown_keys })
 }
 
 /// Plans an enqueue. Sets `planned` to the strategy, also where no region was found, and notes the grounds. Takes a
-/// turn of `round-robin` and counts a client's `replicated_from`.
+/// turn of `round-robin` and counts a client's `replicated_from`. Where `asked` lacks an answer of the hub then, the result is of no meaning.
 ///
 /// Errors: the error document for the client; nothing was sent.
 pub(crate) fn plan(
     proxy: &Proxy,
     body: &Bytes,
     tenant: Option<&str>,
+    asked: &mut AskedHub,
     planned: &mut Option<crate::base::Strategy>,
     note: &mut Option<Box<Note>>,
 ) -> Result<Planned, ErrorDocument> {
     proxy.with_view(|view| {
         let mut read = read(&proxy.shared, body);
-        plan_read(proxy, view, of_tenant(&mut read, tenant), Abridged::whole(body), planned, note)
+        plan_read(proxy, (view, asked), of_tenant(&mut read, tenant), Abridged::whole(body), planned, note)
     })
 }
 
@@ -104,20 +124,21 @@ pub(crate) fn plan_abridged(
     proxy: &Proxy,
     body: Abridged<'_>,
     tenant: Option<&str>,
+    asked: &mut AskedHub,
     planned: &mut Option<crate::base::Strategy>,
     note: &mut Option<Box<Note>>,
 ) -> Option<Result<Planned, ErrorDocument>> {
     proxy.with_view(|view| {
         let mut envelope = read_abridged(proxy, view, body)?;
         envelope.set_caller_tenant(tenant);
-        Some(plan_read(proxy, view, &Ok(envelope), body, planned, note))
+        Some(plan_read(proxy, (view, asked), &Ok(envelope), body, planned, note))
     })
 }
 
 #[inline]
 fn plan_read(
     proxy: &Proxy,
-    view: &View,
+    (view, asked): (&View, &mut AskedHub),
     read: &Result<Envelope<'_>, Fault>,
     body: Abridged<'_>,
     planned: &mut Option<crate::base::Strategy>,
@@ -125,10 +146,12 @@ fn plan_read(
 ) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
     let envelope = accepted(shared, view, read)?;
-    count_reserved(shared, envelope);
+    if asked.is_first() {
+        count_reserved(shared, envelope);
+    }
     let note = note.insert(proxy.notes.begin());
     let grounds = &mut note.grounds;
-    let route = |job: &Job<'_>| in_turn(proxy, |inputs| policy::route_on(view, job, inputs, grounds));
+    let route = |job: &Job<'_>| decided(proxy, view, job, None, asked, grounds);
     let routed =
         if span::is_on() { span!("decide").in_scope(|| with_job(envelope, route)) } else { with_job(envelope, route) };
     notes::write_down(proxy, view, envelope, &routed, note);

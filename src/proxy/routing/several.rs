@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::asked::{AskedHub, decided};
 use super::paused::check_sources;
 use super::plan::{check_reserved, count_reserved, in_turn, refusal, refused, with_word};
 use crate::base::{Needs, Strategy};
@@ -158,9 +159,10 @@ impl Whole {
         proxy: &Proxy,
         view: &View,
         found: &Found<'_>,
+        asked: &mut AskedHub,
         note: &mut Note,
     ) -> Result<Decision, ErrorDocument> {
-        let decided = self.decided(proxy, view, found, &mut note.grounds);
+        let decided = self.decided(proxy, view, found, asked, &mut note.grounds);
         if let Ok(decision) = &decided {
             note.strategy = Some(decision.strategy);
             note.set_candidates(&decision.candidates);
@@ -173,6 +175,7 @@ impl Whole {
         proxy: &Proxy,
         view: &View,
         found: &Found<'_>,
+        asked: &mut AskedHub,
         grounds: &mut Grounds,
     ) -> Result<Decision, RouteError> {
         let Some(leader) = self.leader.and_then(|place| found.envelopes.get(place)) else {
@@ -181,7 +184,7 @@ impl Whole {
             return in_turn(proxy, |inputs| route_within(view, &Job::plain("default"), &demand, inputs, grounds));
         };
         let word = self.word.as_deref();
-        in_turn(proxy, |inputs| with_word(leader, word, |job| route_within(view, job, &self.demand, inputs, grounds)))
+        with_word(leader, word, |job| decided(proxy, view, job, Some(&self.demand), asked, grounds))
     }
 }
 

@@ -49,6 +49,6 @@ pub(crate) use ran::Ran;
 pub(crate) use region_answer::RegionAnswer;
 pub(crate) use reply::Reply;
 pub(crate) use running::{End, Joined, Name, Turn};
-pub(crate) use shared::{Proxy, Shared};
+pub(crate) use shared::{Asking, Proxy, Shared};
 pub(crate) use spooling::Spooling;
 pub(crate) use watch::Waiting;

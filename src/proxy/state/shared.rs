@@ -23,10 +23,19 @@ use crate::journal::Journal;
 use crate::net::pool::Pool;
 use crate::policy::{Budgets, Concurrency, Glob, QueueLists, QueueRules, RegionIndex, View};
 use crate::region::discovery::Discovered;
-use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, Traffic, Workers};
+use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::spool::Spool;
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
+
+/// The questions of a spoke to its hub, with `hub.decide: ask`.
+#[derive(Debug, Clone)]
+pub struct Asking {
+    /// The questions, and the answers in force.
+    pub questions: Arc<RouteQuestions>,
+    /// How long an answer is in force, and how long a job waits for one.
+    pub times: (Duration, Duration),
+}
 
 /// The state that all worker threads share.
 #[derive(Debug)]
@@ -61,6 +70,8 @@ pub struct Shared {
     pub replicated: Vec<Glob>,
     /// The way of look-ups to the hub's index.
     pub index: Arc<IndexQuestions>,
+    /// The questions to the hub about jobs; none where this sidecar decides by its view.
+    pub asking: Option<Asking>,
     /// How far the hub's index is behind other regions.
     pub lags: Arc<Lags>,
     /// How many lines of a kind are written.

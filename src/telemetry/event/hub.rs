@@ -121,6 +121,14 @@ pub fn hub_changes_refused(url: &str, error: &str) {
     );
 }
 
+/// The hub takes no question about jobs.
+pub fn hub_questions_refused(error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_questions_refused", error,
+        "the hub does not decide where jobs go; they stay in the local region until it does"
+    );
+}
+
 /// The record of a hub is reached again.
 pub fn hub_record_reached() {
     info!(target: TARGET, event = "ojs.federation.hub_record_reached", "the record is reached again");

@@ -2,13 +2,15 @@
 
 use super::families::{Counter, Families, IntGauge};
 use super::family;
-use super::label::{Cells, HubKey};
+use super::label::{Cells, HubKey, HubQuestion};
 
 /// Figures of `Idempotency-Key`s that all sidecars of a hub know.
 #[derive(Debug, Clone)]
 pub struct HubKeys {
     /// Calls with a key that the hub was asked for.
     pub results: Cells<HubKey, Counter>,
+    /// Questions about jobs.
+    pub questions: Cells<HubQuestion, Counter>,
     /// Keys with an end that the hub does not have.
     pub unsettled: IntGauge,
     /// Changes of jobs that wait for the hub.
@@ -24,8 +26,10 @@ pub struct HubKeys {
 impl HubKeys {
     pub(super) fn of(families: &Families) -> Self {
         let results = families.counters(&family::HUB_KEYS);
+        let questions = families.counters(&family::HUB_QUESTIONS);
         Self {
             results: Cells::each(HubKey::ALL, |result| results.with_label_values(&[result.as_str()])),
+            questions: Cells::each(HubQuestion::ALL, |result| questions.with_label_values(&[result.as_str()])),
             unsettled: families.int_gauge(&family::HUB_KEYS_UNSETTLED),
             changes_waiting: families.int_gauge(&family::HUB_CHANGES_WAITING),
             changes_dropped: families.int_gauge(&family::HUB_CHANGES_DROPPED),

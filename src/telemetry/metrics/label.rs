@@ -175,6 +175,22 @@ labels! {
         Doubled = "doubled",
     }
 
+    /// The end of a question to the hub about a job.
+    HubQuestion {
+        /// The hub has answered it.
+        Answered = "answered",
+        /// An answer was in force, and nothing was sent.
+        Cached = "cached",
+        /// The hub takes no such question.
+        Refused = "refused",
+        /// No answer came within `hub.decide_wait`, or the connection was lost.
+        NoAnswer = "no_answer",
+        /// Not sent: there was no connection.
+        NotConnected = "not_connected",
+        /// Not sent: the hub gave no answer within the last second, or too many questions wait.
+        LeftAlone = "left_alone",
+    }
+
     /// The result of a record for the journal.
     JournalWrite {
         /// On disk.

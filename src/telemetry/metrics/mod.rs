@@ -31,9 +31,9 @@ pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use keys::HubKeys;
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection,
-    DiscoverySource, DiscoveryState, FailoverReason, HeadRejection, HubKey, JournalEviction, JournalWrite, KeptJob,
-    Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution,
-    SpoolFate, SpoolResult, StatusClass,
+    DiscoverySource, DiscoveryState, FailoverReason, HeadRejection, HubKey, HubQuestion, JournalEviction, JournalWrite,
+    KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult, RemoteFetch, ReplayBy,
+    Resolution, SpoolFate, SpoolResult, StatusClass,
 };
 pub use region::RegionMetrics;
 pub use spool::SpoolMetrics;

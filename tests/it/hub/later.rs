@@ -30,6 +30,12 @@ pub(super) struct LaterHub {
     /// The last status of the sidecar.
     status: Arc<Mutex<String>>,
     feed: Arc<Mutex<Option<mpsc::Sender<Bytes>>>>,
+    /// All that came to its socket, decrypted: heads and bodies.
+    received: Arc<Mutex<Vec<String>>>,
+    /// The questions about jobs.
+    questions: Arc<Mutex<Vec<String>>>,
+    /// The answer to a question; none where it is left without one.
+    answer: Arc<Mutex<Option<String>>>,
 }
 
 impl LaterHub {
@@ -65,12 +71,22 @@ impl LaterHub {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
-        if request.uri().path() == "/v1/hub/status" {
-            let status = request.into_body().collect().await?.to_bytes();
-            *self.status.lock().unwrap() = String::from_utf8(status.to_vec()).unwrap();
+        let (head, body) = request.into_parts();
+        let body = String::from_utf8(body.collect().await?.to_bytes().to_vec()).unwrap();
+        self.received.lock().unwrap().push(format!("{head:?} {body}"));
+        if head.uri.path() == "/v1/federation/route" {
+            self.questions.lock().unwrap().push(body);
+            let answer = self.answer.lock().unwrap().clone();
+            return match answer {
+                Some(answer) => Ok(Response::new(Full::from(answer).boxed_unsync())),
+                None => std::future::pending().await,
+            };
+        }
+        if head.uri.path() == "/v1/hub/status" {
+            *self.status.lock().unwrap() = body;
             return Ok(Response::new(Full::default().boxed_unsync()));
         }
-        let known = request.headers().get("last-event-id").map(|it| it.to_str().unwrap().to_owned());
+        let known = head.headers.get("last-event-id").map(|it| it.to_str().unwrap().to_owned());
         let (sender, receiver) = mpsc::channel(8);
         *self.feed.lock().unwrap() = Some(sender);
         self.known.lock().unwrap().push(known);
@@ -83,6 +99,21 @@ impl LaterHub {
     /// Waits until so many feeds were asked for.
     pub(super) async fn asked(&self, times: usize) {
         eventually("the sidecar asks for the feed", async || self.known.lock().unwrap().len() >= times).await;
+    }
+
+    /// The questions about jobs that have come.
+    pub(super) fn questions(&self) -> Vec<String> {
+        self.questions.lock().unwrap().clone()
+    }
+
+    /// All that has come to its socket, heads and bodies.
+    pub(super) fn received(&self) -> String {
+        self.received.lock().unwrap().concat()
+    }
+
+    /// Answers questions so from now on.
+    pub(super) fn answer_with(&self, answer: &str) {
+        *self.answer.lock().unwrap() = Some(answer.to_owned());
     }
 
     /// Sends this to the feed that was asked for last.

@@ -1,5 +1,6 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
+mod asked;
 mod bodies;
 mod heard;
 mod history;

@@ -10,6 +10,7 @@ use crate::config::{Config, Matcher, OnAllUnhealthy, Rule};
 use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
 use crate::policy::{BreakerState, Explanation, Health, explain, settle};
 
+mod asked;
 mod bounds;
 mod cut_off;
 mod random;

@@ -31,6 +31,7 @@ use crate::proxy::{
         feedback::source,
         head::{Head, read, tenant_of},
     },
+    routing::asked::AskedHub,
     state::{Proxy, Reply},
 };
 
@@ -84,8 +85,16 @@ async fn planned(
 ) -> Result<(Result<Planned, ErrorDocument>, CallNotes), ErrorDocument> {
     let has_key = head.headers.contains_key("idempotency-key");
     let (scope, tenant) = (exchange.matched.scope, tenant_of(exchange, &head.headers)?);
-    let read = body.clone();
-    Ok(proxy.offload(body.len(), move |proxy| plan(proxy, scope, has_key, tenant.as_deref(), &read)).await)
+    let mut asked = AskedHub::default();
+    loop {
+        let (read, tenant) = (body.clone(), tenant.clone());
+        let work = move |proxy: &Proxy| (plan(proxy, scope, has_key, tenant.as_deref(), &read, &mut asked), asked);
+        let (planned, left) = proxy.offload(body.len(), work).await;
+        asked = left;
+        if !asked.wait(proxy).await {
+            return Ok(planned);
+        }
+    }
 }
 
 /// Sends all jobs to one region, as a single enqueue is sent, and passes its answer on.

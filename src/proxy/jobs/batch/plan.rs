@@ -9,7 +9,7 @@ use super::region_part::{RegionPart, Sent};
 use crate::config::MixedBatch;
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
-use crate::policy::{Decision, Demand, Part, RegionIndex, RouteError, Together, View, route_within, together};
+use crate::policy::{Decision, Demand, Part, RegionIndex, RouteError, Together, View, together};
 use crate::proxy::{
     body::collect,
     call::{
@@ -18,8 +18,9 @@ use crate::proxy::{
         notes::write_down,
     },
     routing::{
+        asked::{AskedHub, decided},
         paused::check_source,
-        plan::{StampRoom, Stamped, in_turn, refusal, with_word},
+        plan::{StampRoom, Stamped, refusal, with_word},
         several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
     state::Proxy,
@@ -53,9 +54,10 @@ pub(super) fn plan(
     has_key: bool,
     tenant: Option<&str>,
     body: &Bytes,
+    asked: &mut AskedHub,
 ) -> (Result<Planned, ErrorDocument>, CallNotes) {
     let mut notes = CallNotes::new(if scope == Scope::Bulk { CallKind::Bulk } else { CallKind::Batch });
-    let planned = plan_noted(proxy, (scope, has_key), tenant, body, &mut notes);
+    let planned = plan_noted(proxy, (scope, has_key), tenant, (body, asked), &mut notes);
     (planned, notes)
 }
 
@@ -63,7 +65,7 @@ fn plan_noted(
     proxy: &Proxy,
     (scope, has_key): (Scope, bool),
     tenant: Option<&str>,
-    body: &Bytes,
+    (body, asked): (&Bytes, &mut AskedHub),
     notes: &mut CallNotes,
 ) -> Result<Planned, ErrorDocument> {
     let shared = &proxy.shared;
@@ -76,7 +78,7 @@ fn plan_noted(
         Several::Other(found) => {
             check_each(shared, &view, found.envelopes.iter())?;
             let mut course = call_notes::begin(proxy);
-            let decided = Whole::of(&view, body, &found)?.decide(proxy, &view, &found, &mut course);
+            let decided = Whole::of(&view, body, &found)?.decide(proxy, &view, &found, asked, &mut course);
             notes.jobs = found.envelopes.len();
             let first = found.envelopes.iter().take(NOTED_MAX);
             let part = notes.add(course, None, first.map(|envelope| Member::of(&view, envelope)).collect());
@@ -88,7 +90,7 @@ fn plan_noted(
     // Each of these is a job, whatever it holds.
     batch.jobs.iter().try_for_each(|job| check_source(&view, &job.envelope))?;
     check_each(shared, &view, inside.chain(&batch.beside))?;
-    let planned = plan_batch(proxy, (scope, has_key), &view, &batch, body, notes);
+    let planned = plan_batch(proxy, (scope, has_key), &view, &batch, (body, asked), notes);
     if planned.is_err() && notes.is_empty() {
         let first = batch.jobs.iter().take(NOTED_MAX);
         notes.add(call_notes::begin(proxy), None, first.map(|job| Member::of(&view, &job.envelope)).collect());
@@ -101,11 +103,11 @@ fn plan_batch(
     (scope, has_key): (Scope, bool),
     view: &View,
     batch: &Batch<'_>,
-    body: &Bytes,
+    (body, asked): (&Bytes, &mut AskedHub),
     notes: &mut CallNotes,
 ) -> Result<Planned, ErrorDocument> {
     let keyed = scope == Scope::Bulk && (batch.keyed || has_key);
-    let planner = Planner { keyed, ..Planner::new(proxy, view, batch, body, notes)? };
+    let planner = Planner { keyed, ..Planner::new(proxy, view, batch, (body, asked), notes)? };
     match together(view, &planner.demands, |place| planner.alone(place))? {
         Together::One { demand, leader } => planner.one(body, &demand, leader).map(Planned::One),
         Together::Mixed(parts) if proxy.shared.config.batch.mixed == MixedBatch::Reject => Err(mixed(view, &parts)),
@@ -141,6 +143,7 @@ struct Planner<'p, 'b> {
     /// The demands of each job, together with the demands beside the jobs.
     demands: Vec<Demand>,
     notes: RefCell<&'p mut CallNotes>,
+    asked: RefCell<&'p mut AskedHub>,
 }
 
 impl<'p, 'b> Planner<'p, 'b> {
@@ -148,7 +151,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         proxy: &'p Proxy,
         view: &'p View,
         batch: &'p Batch<'b>,
-        body: &[u8],
+        (body, asked): (&[u8], &'p mut AskedHub),
         notes: &'p mut CallNotes,
     ) -> Result<Self, ErrorDocument> {
         let Bounds { demand: mut bounds, word } = Bounds::of(view, &batch.keys)?;
@@ -173,7 +176,16 @@ impl<'p, 'b> Planner<'p, 'b> {
         let demands = batch.jobs.iter().enumerate();
         let demands = demands.map(|(place, job)| one(job).map_err(|document| document.with("index", place)));
         let demands = demands.collect::<Result<_, _>>()?;
-        Ok(Self { proxy, view, batch, word, keyed: false, demands, notes: RefCell::new(notes) })
+        Ok(Self {
+            proxy,
+            view,
+            batch,
+            word,
+            keyed: false,
+            demands,
+            notes: RefCell::new(notes),
+            asked: RefCell::new(asked),
+        })
     }
 
     /// The region of a job that is routed alone, with the demands that bind it.
@@ -194,9 +206,8 @@ impl<'p, 'b> Planner<'p, 'b> {
         let Some(job) = self.batch.jobs.get(leader) else { return Err(ErrorDocument::no_healthy_region(1)) };
         let mut course = call_notes::begin(self.proxy);
         let grounds = &mut course.grounds;
-        let routed: Result<Decision, RouteError> = in_turn(self.proxy, |inputs| {
-            let word = self.word.as_deref();
-            with_word(&job.envelope, word, |job| route_within(self.view, job, demand, inputs, grounds))
+        let routed: Result<Decision, RouteError> = with_word(&job.envelope, self.word.as_deref(), |job| {
+            decided(self.proxy, self.view, job, Some(demand), &mut self.asked.borrow_mut(), grounds)
         });
         write_down(self.proxy, self.view, &job.envelope, &routed, &mut course);
         match routed {

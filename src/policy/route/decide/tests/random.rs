@@ -66,6 +66,11 @@ impl Live for Traffic {
 }
 
 impl Case {
+    /// The seed of its draws.
+    pub(super) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Builds the view and the job and hands them over.
     pub(super) fn with<T>(&self, check: impl FnOnce(&View, &Job<'_>, Inputs<'_>) -> T) -> T {
         let start = Instant::now();
