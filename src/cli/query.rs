@@ -120,6 +120,11 @@ pub(super) fn route(file: &Path, query: &QueryArgs) -> u8 {
     let question = Question { method: Method::POST, path: "/v1/federation/route", body: job, member: "candidates" };
     answer(query, question, |document| {
         say(format_args!("target {}, strategy {}", cell(&document["target_region"]), cell(&document["strategy"])));
+        match document["decided_by"].as_str() {
+            Some("hub") => say("decided by the hub, which was asked"),
+            Some("no_answer") => say("decided by the sidecar alone: the hub was asked, and gave no answer"),
+            _ => {}
+        }
         if let Some(message) = document["error"]["message"].as_str() {
             say(format_args!("a live call would be refused with {}: {message}", cell(&document["status"])));
         }

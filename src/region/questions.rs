@@ -35,14 +35,6 @@ pub struct RouteAsk {
     answer: watch::Sender<Option<HubWord>>,
 }
 
-impl RouteAsk {
-    /// Whether a call waits for the answer.
-    #[must_use]
-    pub fn is_waited_for(&self) -> bool {
-        !self.answer.is_closed()
-    }
-}
-
 #[derive(Debug)]
 enum Entry {
     /// An answer, and until when it is in force.
@@ -96,7 +88,10 @@ impl RouteQuestions {
     /// Cancel: the request goes on, and its answer is for the next such job.
     pub async fn ask(&self, key: Vec<u8>, question: &RouteQuestion, (cache, wait): (Duration, Duration)) -> HubWord {
         let mut receiver = match self.begin(key, question, cache) {
-            Begun::Known(answered) => return Some(answered),
+            Begun::Known(answered) => {
+                self.count(HubQuestion::Cached);
+                return Some(answered);
+            }
             Begun::LeftAlone(result) => {
                 self.count(result);
                 return None;

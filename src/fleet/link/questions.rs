@@ -37,9 +37,6 @@ impl Link {
 
 /// Answers one; returns the failure that ends the connection.
 async fn answer_one(questions: &RouteQuestions, requests: &Requests, mut ask: RouteAsk) -> Option<Failure> {
-    if !ask.is_waited_for() {
-        return None;
-    }
     let result = match requests.ask_where(std::mem::take(&mut ask.body)).await {
         Ok(body) => RouteAnswer::read(&body),
         Err(Failure::Refused(error)) => Err(error),

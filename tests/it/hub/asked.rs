@@ -58,11 +58,11 @@ async fn dry_run(client: &Client, body: &str) -> Value {
 async fn a_job_goes_where_the_hub_says_and_not_where_the_view_of_the_spoke_would_send_it() {
     let mut hubs = HubStage::new("");
     hubs.run().await.kill();
-    let stage = spoke(&hubs, "decide: ask", "log: { access: all }").stage().await;
+    let stage = spoke(&hubs, "decide: ask", "").stage().await;
     // The hub does not reach the region that the spoke finds well.
     hubs.set_more(&regions(&stage, |place| (place == LOCAL).then_some("https://127.0.0.1:1")));
     let _hub = hubs.run().await;
-    let sidecar = Process::run(&stage.config, &INFO).await;
+    let sidecar = Process::run(&stage.config, &["--set", "log.level=info", "--set", "log.access=all"]).await;
     let client = &sidecar.client;
     let mut run = Value::Null;
     eventually("the hub decides", async || {
