@@ -164,6 +164,7 @@ impl Fleet {
             outbox: None,
             bodies: None,
             index: Arc::default(),
+            questions: None,
             lags: Arc::default(),
             keys_ttl: Duration::from_secs(60),
             resolver: Arc::new(SystemResolver),

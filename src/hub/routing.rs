@@ -11,7 +11,7 @@ use crate::policy::{RouteQuestion, View, answer};
 
 /// Shape: the document of RFC-0001 §6; `refusal` of a candidate, `orders` and `retry_after_ms` are added.
 ///
-/// Errors: 400 for what is no question, 409 where this hub probes no regions, so that it has no view.
+/// Errors: 400 for a body that is no question, 409 where this hub probes no regions, so that it has no view.
 pub(super) fn answered(hub: &Hub, body: &[u8]) -> Result<Value, Refusal> {
     let question = RouteQuestion::read(body).map_err(Refusal::bad_request)?;
     let views = hub.views.as_ref().ok_or_else(|| {

@@ -202,7 +202,7 @@ enum Begun {
 }
 
 impl State {
-    /// Removes what is over, and then the answer that ends first.
+    /// Removes entries that are over, and then the answer that ends first.
     fn make_room(&mut self, now: Instant) {
         if self.entries.len() < ANSWERS_MAX {
             return;
@@ -221,5 +221,76 @@ impl State {
             let Some((_, key)) = first else { return };
             self.entries.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{RegionId, SteeredTime};
+
+    const TIMES: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2));
+
+    fn question(queue: &str) -> RouteQuestion {
+        RouteQuestion::read(format!(r#"{{"queue":"{queue}"}}"#).as_bytes()).unwrap()
+    }
+
+    fn answer() -> RouteAnswer {
+        RouteAnswer::read(br#"{"target_region":null,"strategy":"affinity","candidates":[]}"#).unwrap()
+    }
+
+    fn questions() -> (Arc<SteeredTime>, RouteQuestions) {
+        let time = SteeredTime::starting_at(1_000_000);
+        let metrics = Metrics::new(&[RegionId::parse("a").unwrap()], &[]);
+        (Arc::clone(&time), RouteQuestions::new(Clock::new(Arc::new(time)), metrics))
+    }
+
+    async fn ask(questions: &RouteQuestions, queue: &str) -> HubWord {
+        let question = question(queue);
+        questions.ask(question.key(), &question, TIMES).await
+    }
+
+    #[tokio::test]
+    async fn nothing_waits_without_a_connection_and_one_that_is_lost_ends_the_wait() {
+        let (_time, questions) = questions();
+        assert_eq!(ask(&questions, "a").await, None);
+        let mut asked = questions.questions().await;
+        let lost = async {
+            drop(asked.recv().await.unwrap());
+            // Further questions are not sent now.
+            assert_eq!(ask(&questions, "b").await, None);
+            assert!(asked.try_recv().is_err());
+        };
+        let (first, ()) = tokio::join!(
+            async {
+                let word = ask(&questions, "a").await;
+                tokio::task::yield_now().await;
+                word
+            },
+            async {
+                tokio::task::yield_now().await;
+                lost.await;
+            }
+        );
+        assert_eq!(first, None);
+    }
+
+    #[tokio::test]
+    async fn answers_in_force_are_bounded_and_the_one_that_ends_first_goes() {
+        let (time, questions) = questions();
+        let mut asked = questions.questions().await;
+        for number in 0..=ANSWERS_MAX {
+            let queue = number.to_string();
+            let answering = async {
+                let ask = asked.recv().await.unwrap();
+                questions.end(ask, Ok(answer()));
+            };
+            assert!(tokio::join!(ask(&questions, &queue), answering).0.is_some());
+            time.advance(Duration::from_millis(1));
+        }
+        assert_eq!(questions.state.lock().entries.len(), ANSWERS_MAX);
+        assert!(questions.known(&question("0").key()).is_none() && questions.known(&question("1").key()).is_some());
+        time.advance(TIMES.0);
+        assert!(questions.known(&question(&ANSWERS_MAX.to_string()).key()).is_none(), "its time is over");
     }
 }

@@ -20,6 +20,7 @@ use crate::proxy::{
     body::{
         collect::{OVERLOADED_RETRY_AFTER, collect_job},
         encoding::Encoding,
+        received::Reading,
         shown_job::Expected,
     },
     call::{
@@ -123,13 +124,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Encoding::Plain => collect_job(proxy, body, until).await?,
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
-    let mut planned = if reading.is_short() {
-        let (mut asked, strategy, note) = (AskedHub::default(), &mut exchange.strategy, &mut exchange.note);
-        let planned = plan(proxy, reading.body().text(), tenant.as_deref(), &mut asked, strategy, note);
-        if asked.is_wanting() { apart(|| plan_asked(proxy, exchange, &reading, tenant, asked)).await } else { planned }
-    } else {
-        apart(|| plan_long(proxy, exchange, &mut reading, tenant)).await
-    }?;
+    let mut planned = planned(proxy, exchange, &mut reading, tenant).await?;
     let mut spooling = planned.spooling.take();
     let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, .. } = planned;
     let own_id = job_id.as_deref().filter(|_| !ours.minted);
@@ -188,6 +183,22 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
     );
     let (shared_queue, described) = (planned.shared_queue, planned.described);
     Ok(New { job, turns, shared_queue, described, spooling, started })
+}
+
+/// The plan of a job; a short one is planned at once, unless the hub is to be asked.
+#[inline]
+async fn planned(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    reading: &mut Reading,
+    tenant: Option<String>,
+) -> Result<Planned, ErrorDocument> {
+    if !reading.is_short() {
+        return apart(|| plan_long(proxy, exchange, reading, tenant)).await;
+    }
+    let (mut asked, strategy, note) = (AskedHub::default(), &mut exchange.strategy, &mut exchange.note);
+    let planned = plan(proxy, reading.body().text(), tenant.as_deref(), &mut asked, strategy, note);
+    if asked.is_wanting() { apart(|| plan_asked(proxy, exchange, reading, tenant, asked)).await } else { planned }
 }
 
 /// The turns of an enqueue that is new, as far as the records say; none where it has no name by which it could be repeated.

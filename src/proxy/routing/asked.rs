@@ -2,7 +2,7 @@
 //!
 //! Planning does not wait. A plan that lacks an answer leaves its question here; its caller waits for the answer and plans again.
 
-use super::plan::{in_turn, inputs};
+use super::turn::{in_turn, inputs};
 use crate::base::Strategy;
 use crate::policy::{
     self, DecidedBy, Decision, Demand, Explanation, Grounds, Job, RETRY_HUB, RouteError, RouteQuestion, View,

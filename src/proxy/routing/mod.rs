@@ -17,3 +17,4 @@ pub(crate) mod plan;
 mod refused;
 pub(crate) mod several;
 mod tracking_id;
+pub(crate) mod turn;

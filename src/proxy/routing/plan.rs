@@ -3,7 +3,6 @@
 //! Live enqueues and the dry run both come through here, so that they cannot disagree.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -13,15 +12,13 @@ use super::paused::check_source;
 use super::refused::nowhere;
 pub(crate) use super::refused::{breaker_word, refusal, refused};
 use super::tracking_id;
-use crate::base::{Draw, text};
+use crate::base::text;
 use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
 use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
-use crate::policy::{
-    self, DecidedBy, Decision, Explanation, Inputs, Job, PermittedRegions, RegionIndex, RouteError, View,
-};
+use crate::policy::{self, DecidedBy, Decision, Explanation, Job, PermittedRegions, RegionIndex, RouteError, View};
 use crate::proxy::{
     call::{feedback::source, notes},
     state::{Ours, Proxy, Shared, Spooling},
@@ -169,34 +166,6 @@ fn plan_read(
     Ok(Planned { spooling, ..stamped(proxy, envelope, body, decision) })
 }
 
-/// Asks for early probes of the regions that a refused job would have gone to.
-#[cold]
-fn await_regions(proxy: &Proxy, error: &RouteError) {
-    let registry = &proxy.shared.registry;
-    let view = registry.view();
-    error.awaits().filter_map(|id| view.index_of(id.as_str())).for_each(|index| registry.lacked(index));
-}
-
-/// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
-pub(crate) fn in_turn(
-    proxy: &Proxy,
-    mut decide: impl FnMut(Inputs<'_>) -> Result<Decision, RouteError>,
-) -> Result<Decision, RouteError> {
-    let turns = &proxy.shared.turns;
-    let mut inputs = inputs(proxy, turns.load(Ordering::Relaxed));
-    loop {
-        let decision = decide(inputs).inspect_err(|error| await_regions(proxy, error))?;
-        if !decision.by_turn {
-            return Ok(decision);
-        }
-        let next = inputs.turn.wrapping_add(1);
-        match turns.compare_exchange_weak(inputs.turn, next, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return Ok(decision),
-            Err(turn) => inputs.turn = turn,
-        }
-    }
-}
-
 type Read<'b> = Result<Envelope<'b>, Fault>;
 
 /// Reads a job. Called by [`accepted`] only.
@@ -248,12 +217,6 @@ pub(crate) fn count_reserved(shared: &Shared, envelope: &Envelope<'_>) {
         let logged = shared.config.compat.unknown_federation_keys == UnknownKeys::Warn;
         event::unknown_federation_keys(&shared.metrics, envelope.unknown_keys().into(), logged);
     }
-}
-
-pub(crate) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
-    let shared = &proxy.shared;
-    let draw: Draw = proxy.random.draw();
-    Inputs { now: shared.registry.clock().about(), draw, turn, live: shared.traffic.as_ref() }
 }
 
 /// Gives routing the parts of an envelope that it needs.

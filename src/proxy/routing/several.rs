@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::asked::{AskedHub, decided};
 use super::paused::check_sources;
-use super::plan::{check_reserved, count_reserved, in_turn, refusal, refused, with_word};
+use super::plan::{check_reserved, count_reserved, refusal, refused, with_word};
+use super::turn::in_turn;
 use crate::base::{Needs, Strategy};
 use crate::journal::Note;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};

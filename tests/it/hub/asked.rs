@@ -150,7 +150,7 @@ async fn the_hub_gets_one_question_for_equal_jobs_nothing_of_their_content_and_n
 #[tokio::test]
 async fn equal_jobs_at_once_wait_for_one_question() {
     let (_hubs, hub, federation) = scripted("").await;
-    let waiting: Vec<_> = (0..8).map(|_| tokio::spawn(enqueue(federation.client.clone(), job("a")))).collect();
+    let waiting: Vec<_> = (0..8).map(|_| tokio::spawn(enqueue(federation.client, job("a")))).collect();
     eventually("the question", async || hub.questions().len() == 1).await;
     federation.settle().await;
     assert_eq!(hub.questions().len(), 1);
@@ -170,7 +170,7 @@ async fn a_hub_that_accepts_and_never_answers_costs_one_wait_and_is_then_as_a_cu
     let rules = "routing: { rules: [{ match: { queue: away }, target: { regions: [eu-west-1, ap-south-1] } }] }";
     let (_hubs, hub, federation) = scripted(rules).await;
     let client = &federation.client;
-    let first = tokio::spawn(enqueue(client.clone(), job("a")));
+    let first = tokio::spawn(enqueue(*client, job("a")));
     eventually("the question", async || hub.questions().len() == 1).await;
     federation.advance(Duration::from_millis(1_999));
     federation.settle().await;

@@ -51,7 +51,7 @@ fn compare(view: &View, job: &Job<'_>, inputs: Inputs<'_>, seed: u64, seen: &mut
     assert!(job.pin.is_none(), "a pinned job is asked about");
     seen.asked += 1;
     // Of some jobs every order is compared.
-    let orders = if seen.asked % 100 == 0 { 60 } else { 2 };
+    let orders = if seen.asked.is_multiple_of(100) { 60 } else { 2 };
     question.moment.as_mut().unwrap().orders = orders;
     let answered = asked(&question, view, inputs.now);
     seen.varied += usize::from(answered.answer.orders.len() > 1);
