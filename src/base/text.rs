@@ -72,11 +72,14 @@ fn read_usual(text: &[u8; 24]) -> Option<u64> {
         b'd' => byte.is_ascii_digit(),
         mark => byte == mark,
     });
+    if !is_usual {
+        return None;
+    }
     let number = |from: usize, to: usize| text[from..to].iter().fold(0, |sum, byte| sum * 10 + u64::from(byte - b'0'));
     let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
     let (hours, minutes, seconds) = (number(11, 13), number(14, 16), number(17, 19));
     // Days that only some months have, leap seconds and early years are for the general reading.
-    let is_plain = is_usual && year >= 1970 && (1..=12).contains(&month) && (1..=28).contains(&day);
+    let is_plain = year >= 1970 && (1..=12).contains(&month) && (1..=28).contains(&day);
     if !is_plain || hours > 23 || minutes > 59 || seconds > 59 {
         return None;
     }
@@ -124,6 +127,7 @@ mod tests {
         assert_eq!(rfc3339(1_773_570_600_123), "2026-03-15T10:30:00.123Z");
         assert_eq!(read_rfc3339("2026-03-15T12:30:00.123456+02:00"), Some(1_773_570_600_123));
         for text in [
+            "Sat Nov 28 16:00:34 2026",
             "2026-02-29T00:00:00.000Z",
             "2026-03-15T24:00:00.000Z",
             "2026-13-15T10:30:00.000Z",

@@ -14,7 +14,7 @@ const NEAR_BYTES: usize = 256;
 /// The beginning of an answer that wraps the job.
 const WRAPPED: &[u8] = b"{\"job\":{";
 
-/// The name of a member, with the quotes around it and the one that opens its value. A string cannot hold such bytes: its quotes are escaped.
+/// The name of a member, with the quotes around it and the one that opens its value. Within a string its quotes would be escaped.
 pub(super) struct Name(Finder<'static>);
 
 pub(super) static ID: LazyLock<Name> = LazyLock::new(|| Name(Finder::new(b"\"id\":\"")));
@@ -25,16 +25,20 @@ pub(super) static ENQUEUED_AT: LazyLock<Name> = LazyLock::new(|| Name(Finder::ne
 pub(super) fn behind_all<'b>(body: &'b [u8], name: &Name) -> Option<&'b str> {
     let tail = &body[body.len().saturating_sub(NEAR_BYTES)..];
     let (value, rest) = value(tail, name)?;
+    let before = &tail[..tail.len() - rest.len() - value.len()];
+    // Behind an opened brace, it is a member of another object than the job, unless the job has plain members only.
+    let is_of_job = !matches!(before.iter().rfind(|byte| matches!(byte, b'{' | b'}' | b'[' | b']')), Some(b'{' | b'['));
     let end: &[u8] = if body.starts_with(WRAPPED) { b"}}" } else { b"}" };
-    (rest[first_marked(rest, brackets)..].trim_ascii_end() == end).then_some(value)
+    (rest[first_marked(rest, brackets)..].trim_ascii_end() == end && is_of_job).then_some(value)
 }
 
 /// The text of a member of the job that only plain members precede, from the start of the answer. `body` is JSON.
 pub(super) fn before_all<'b>(body: &'b [u8], name: &Name) -> Option<&'b str> {
     let inside = body.strip_prefix(WRAPPED).or_else(|| body.strip_prefix(b"{"))?;
-    let head = &inside[..inside.len().min(NEAR_BYTES)];
+    // With the brace before the first member.
+    let head = &body[body.len() - inside.len() - 1..][..inside.len().min(NEAR_BYTES) + 1];
     let (value, rest) = value(head, name)?;
-    let before = &head[..head.len() - rest.len() - value.len()];
+    let before = &head[1..head.len() - rest.len() - value.len()];
     (first_marked(before, brackets) == before.len()).then_some(value)
 }
 
@@ -44,9 +48,12 @@ fn brackets(block: Block) -> Block {
     equal(block, b'{') | equal(block, b'}') | equal(block, 0x20)
 }
 
-/// The first value of that name, and what stands behind it. One with an escape is none.
+/// The first value of that name, and the bytes behind it. One with an escape is none.
 fn value<'b>(bytes: &'b [u8], name: &Name) -> Option<(&'b str, &'b [u8])> {
-    let value = &bytes[name.0.find(bytes)? + name.0.needle().len()..];
+    let at = name.0.find(bytes)?;
+    // Behind anything else, it may be the end of a longer name with an escaped quote in it.
+    bytes.get(at.checked_sub(1)?).filter(|byte| matches!(byte, b'{' | b','))?;
+    let value = &bytes[at + name.0.needle().len()..];
     let end = memchr::memchr2(b'"', b'\\', value).filter(|end| value[*end] == b'"')?;
     Some((std::str::from_utf8(&value[..end]).ok()?, &value[end..]))
 }
@@ -105,6 +112,12 @@ mod tests {
             }
         }
         // One that stands between nested members, or is not there, is for the walk.
+        let other = format!(
+            r#"{{"job":{{"id":"a","state":"b","args":["{much}"],"created_at":"c"}},"existing":{{"state":"d","enqueued_at":"e"}}}}"#
+        );
+        assert_eq!(ShownJob::near_the_ends(other.as_bytes()), None);
+        let named = r#"{"job":{"x\"id":"d","id":"a","state":"b","args":[],"enqueued_at":"c"}}"#;
+        assert_eq!(ShownJob::near_the_ends(named.as_bytes()), None);
         for body in
             [r#"{"id":"a","args":[],"state":"b","meta":{},"enqueued_at":"c"}"#, r#"{"id":"a","state":"b"}"#, "[]", ""]
         {

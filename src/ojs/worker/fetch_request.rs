@@ -1,33 +1,28 @@
 //! A FETCH: which queues, and how many jobs.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::edit::Edits;
 use super::members::{Members, Span, inside, joined, slice, text_of};
-use crate::base::QueueOrder;
+use super::own_turns::{self, OwnTurns};
 use crate::ojs::fault::Fault;
-use crate::ojs::key::Text;
-use crate::ojs::scan::{ScanError, Scanner};
 use crate::ojs::segments::Segments;
 
 /// Far more queues than any worker serves.
 const QUEUES_MAX: usize = 1_000;
 
-const NAMES: [&str; 7] = ["queues", "count", "batch_size", "worker_id", "visibility_timeout_ms", "strategy", "weights"];
+const NAMES: [&str; 5] = ["queues", "count", "batch_size", "worker_id", "visibility_timeout_ms"];
 const QUEUES: usize = 0;
 const COUNT: usize = 1;
 const BATCH_SIZE: usize = 2;
 const WORKER_ID: usize = 3;
 const VISIBILITY: usize = 4;
-const STRATEGY: usize = 5;
-const WEIGHTS: usize = 6;
 
 /// The parameters of a worker's FETCH, read in place.
 pub struct FetchRequest<'b> {
-    members: Members<'b, 7>,
+    members: Members<'b, 5>,
     queues: Vec<(Cow<'b, str>, Span)>,
 }
 
@@ -78,37 +73,23 @@ impl<'b> FetchRequest<'b> {
         self.members.number(VISIBILITY)
     }
 
-    /// How the worker wants its queues to take turns; none where it names no strategy of the set. Spec: fair-scheduling 5.2.
+    /// The worker's own words about turns. None where there are none, or where they could be read in two ways.
     #[must_use]
-    pub fn strategy(&self) -> Option<QueueOrder> {
-        QueueOrder::parse(&self.members.text(STRATEGY)?)
+    pub fn own_turns(&self) -> Option<OwnTurns> {
+        own_turns::read(self.members.text, self.members.open, |queue| self.queues().any(|name| name == queue))
     }
 
-    /// Whether the worker has words of its own about turns, also such as are not understood.
-    #[must_use]
-    pub fn speaks_of_turns(&self) -> bool {
-        [STRATEGY, WEIGHTS].iter().any(|place| self.members.span(*place).is_some())
+    /// The same call without these words. `body` is the body that it was read from.
+    pub fn without(&self, body: &Bytes, own: &OwnTurns) -> Segments {
+        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
+        let mut edits = Edits::default();
+        own.cuts.iter().for_each(|span| edits.replace(*span, ""));
+        edits.apply(body)
     }
 
-    /// The worker's own weights by queue; those that are no whole number from 1 to [`QueueOrder::WEIGHT_MAX`] are left out.
-    #[must_use]
-    pub fn weights(&self) -> BTreeMap<String, u32> {
-        let mut weights = BTreeMap::new();
-        let Some((start, _)) = self.members.span(WEIGHTS) else { return weights };
-        // A table that is none, or has an end that is wrong, gives those that were read before.
-        let _ = Scanner::again(self.members.text, start, &[]).object(|scanner, queue: Text<'_>| {
-            let weight = slice(self.members.text, scanner.skip()?).and_then(|raw| raw.parse().ok());
-            if let Some(weight) = weight.filter(|it| (1..=QueueOrder::WEIGHT_MAX).contains(it)) {
-                weights.insert(queue.decode().into_owned(), weight);
-            }
-            Ok::<(), ScanError>(())
-        });
-        weights
-    }
-
-    /// The same call for `count` jobs of the queues at these places of the list, in this order, and without the worker's own words about turns.
+    /// The same call for `count` jobs of the queues at these places of the list, in this order, and without its `own` words about turns.
     /// `body` is the body that it was read from.
-    pub fn in_order(&self, body: &Bytes, count: usize, order: &[usize]) -> Segments {
+    pub fn in_order(&self, body: &Bytes, count: usize, order: &[usize], own: Option<&OwnTurns>) -> Segments {
         debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
         let mut edits = Edits::default();
         let spans = order.iter().filter_map(|place| Some(self.queues.get(*place)?.1));
@@ -118,7 +99,7 @@ impl<'b> FetchRequest<'b> {
             edits.replace(inside(span), joined(spans.filter_map(|span| slice(self.members.text, span))));
         }
         self.ask_for(&mut edits, count);
-        self.members.without([STRATEGY, WEIGHTS]).into_iter().for_each(|span| edits.replace(span, ""));
+        own.into_iter().flat_map(|own| &own.cuts).for_each(|span| edits.replace(*span, ""));
         edits.apply(body)
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::ojs::fault::Fault;
 use crate::ojs::key::{Likeness, Text, likeness};
-use crate::ojs::scan::{ScanError, Scanner};
+use crate::ojs::scan::Scanner;
 
 /// Start and end of a value.
 pub(super) type Span = (usize, usize);
@@ -12,7 +12,7 @@ pub(super) type Span = (usize, usize);
 /// The known members of one object. They are asked for by their place among the names that it was read with.
 pub(super) struct Members<'b, const N: usize> {
     pub(super) text: &'b str,
-    open: usize,
+    pub(super) open: usize,
     empty: bool,
     spans: [Option<Span>; N],
 }
@@ -85,35 +85,6 @@ impl<'b, const N: usize> Members<'b, N> {
             Ok(())
         })?;
         Ok(Some(spans))
-    }
-
-    /// What is to be cut out so that these members are not there, each with the comma that belongs to it. The parts do not overlap.
-    pub(super) fn without<const M: usize>(&self, places: [usize; M]) -> Vec<Span> {
-        let unwanted = places.map(|place| self.span(place));
-        if unwanted.iter().all(Option::is_none) {
-            return Vec::new();
-        }
-        let mut members: Vec<(usize, usize, bool)> = Vec::new();
-        // It was read before and has no mistake.
-        let _ = Scanner::again(self.text, self.open, &[]).object(|scanner, key| {
-            let value = scanner.skip()?;
-            members.push((key.at, value.1, unwanted.contains(&Some(value))));
-            Ok::<(), ScanError>(())
-        });
-        let kept = members.iter().rposition(|(_, _, is_unwanted)| !is_unwanted).map_or(0, |last| last + 1);
-        let starts = members.iter().map(|member| member.0);
-        // In front of one that stays, a member goes with the comma behind it.
-        let mut cuts: Vec<Span> = members[..kept]
-            .iter()
-            .zip(starts.skip(1))
-            .filter(|(member, _)| member.2)
-            .map(|(member, next)| (member.0, next))
-            .collect();
-        if let (Some(first), Some(last)) = (members.get(kept), members.last()) {
-            let from = kept.checked_sub(1).map_or(first.0, |before| members[before].1);
-            cuts.push((from, last.1));
-        }
-        cuts
     }
 
     /// Where a further member is written, and the comma that follows it there when others do.

@@ -6,15 +6,15 @@ use super::rules::WHOLE;
 
 /// The step of a queue of weight 1; others take the part of it that their weight makes.
 pub(super) const STEP: u64 = 1 << 20;
-/// Turns that are owed to a queue at most: floors whose sum is a whole owe more than there is, and all queues take turns then.
-const OWED_MAX: u64 = 64 * WHOLE as u64;
+/// Jobs that are owed to a queue at most, as many as a call brings: floors whose sum is a whole owe more than there is, and all queues take turns then.
+const OWED_MAX: u64 = 10_000 * WHOLE as u64;
 
 /// The account of one queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     /// When its next turn is, in steps from the beginning: the queue with the least has the next one.
     pub(super) next: u64,
-    /// The turns that its floor owes it. Units: millionths.
+    /// The jobs that its floor owes it. Units: millionths.
     owed: u64,
     /// When it had its last turn.
     pub(super) turn_at: Instant,
@@ -29,21 +29,24 @@ impl Account {
         Self { next, owed: 0, turn_at, turn, taken: 0 }
     }
 
-    /// It is served with so many jobs, or asked for them.
-    pub(super) fn pay(&mut self, step: u64, count: u64) {
+    /// It is served with so many jobs, or asked for them. Returns how much of it was owed. Units: millionths.
+    pub(super) fn pay(&mut self, step: u64, count: u64) -> u64 {
         self.next = self.next.saturating_add(step.saturating_mul(count));
-        self.owed = self.owed.saturating_sub(count.saturating_mul(u64::from(WHOLE)));
         self.taken = self.taken.saturating_add(count);
+        // More than was owed is no debt: the floor is kept in each window, whatever came before it.
+        let paid = self.owed.min(count.saturating_mul(u64::from(WHOLE)));
+        self.owed -= paid;
+        paid
     }
 
-    /// So many jobs that it was asked for did not come.
-    pub(super) fn take_back(&mut self, step: u64, count: u64) {
+    /// So many jobs that it was asked for did not come, and so much was paid for them that was owed.
+    pub(super) fn take_back(&mut self, step: u64, count: u64, paid: u64) {
         self.next = self.next.saturating_sub(step.saturating_mul(count));
-        self.owe(count.saturating_mul(u64::from(WHOLE)));
         self.taken = self.taken.saturating_sub(count);
+        self.owe(paid);
     }
 
-    /// Its floor owes it a further part of a turn. Units: millionths.
+    /// Its floor owes it further jobs. Units: millionths.
     pub(super) fn owe(&mut self, part: u64) {
         self.owed = self.owed.saturating_add(part).min(OWED_MAX);
     }
@@ -54,8 +57,8 @@ impl Account {
         self.next = self.next.max(served);
     }
 
-    /// Whether a whole turn is owed to it.
-    pub(super) const fn is_owed(&self) -> bool {
-        self.owed >= WHOLE as u64
+    /// Whether a turn for so many jobs is owed to it.
+    pub(super) const fn is_owed(&self, count: u64) -> bool {
+        self.owed >= count.saturating_mul(WHOLE as u64)
     }
 }

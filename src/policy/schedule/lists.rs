@@ -5,8 +5,9 @@ use std::time::Instant;
 use super::rules::Rules;
 use super::turns::Turns;
 use crate::base::Draw;
+use crate::policy::index::RegionIndex;
 
-/// The workers of a pod ask for a handful of lists; a crowd of made-up ones stays below a megabyte.
+/// The workers of a pod ask for a handful of lists, each of at most 64 queues; a crowd of made-up ones stays below some megabytes.
 const LISTS_MAX: usize = 64;
 
 /// The turns of each list of queues, by the rules that it is served by. Those of the list that was asked for longest ago are dropped beyond
@@ -16,6 +17,7 @@ pub struct Lists(Vec<List>);
 
 #[derive(Debug)]
 struct List {
+    region: RegionIndex,
     queues: Vec<String>,
     rules: Rules,
     asked_at: Instant,
@@ -23,23 +25,31 @@ struct List {
 }
 
 impl Lists {
-    /// The turns of a list. By `draw` the first turns of many sidecars differ.
-    pub fn turns(&mut self, queues: &[&str], rules: &Rules, draw: impl FnOnce() -> Draw, now: Instant) -> &mut Turns {
-        let known = self.0.iter().position(|list| list.queues == queues && list.rules == *rules);
-        let place = known.unwrap_or_else(|| self.begin(queues, rules, draw(), now));
+    /// The turns of a list in a region: the jobs of one region are no turns in another. By `draw` the first turns of many sidecars differ.
+    pub fn turns(
+        &mut self,
+        region: RegionIndex,
+        queues: &[&str],
+        rules: &Rules,
+        draw: impl FnOnce() -> Draw,
+        now: Instant,
+    ) -> &mut Turns {
+        let is_it = |list: &List| list.region == region && list.queues == queues && list.rules == *rules;
+        let known = self.0.iter().position(is_it);
+        let place = known.unwrap_or_else(|| self.begin(region, queues, rules, draw(), now));
         let list = &mut self.0[place];
         list.asked_at = now;
         &mut list.turns
     }
 
-    fn begin(&mut self, queues: &[&str], rules: &Rules, draw: Draw, now: Instant) -> usize {
+    fn begin(&mut self, region: RegionIndex, queues: &[&str], rules: &Rules, draw: Draw, now: Instant) -> usize {
         let oldest = (0..self.0.len()).min_by_key(|place| self.0[*place].asked_at);
         if let Some(oldest) = oldest.filter(|_| self.0.len() >= LISTS_MAX) {
             self.0.swap_remove(oldest);
         }
         let turns = Turns::new(rules, queues, draw, now);
         let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
-        self.0.push(List { queues, rules: rules.clone(), asked_at: now, turns });
+        self.0.push(List { region, queues, rules: rules.clone(), asked_at: now, turns });
         self.0.len() - 1
     }
 }

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::rules::{Floor, WHOLE};
-use super::turns::CALLS_MAX;
 use super::*;
 use crate::base::{Draw, QueueOrder};
+use crate::policy::RegionIndex;
 
 const QUEUES: [&str; 3] = ["a", "b", "c"];
 
@@ -27,11 +27,11 @@ impl Server {
     fn fetch(&mut self, turns: &mut Turns, times: u64, count: u64) -> Vec<u64> {
         let (mut all, now) = (vec![0; self.0.len()], Instant::now());
         for _ in 0..times {
-            for call in turns.plan(count, |_| None, now) {
-                let came = self.serve(&call);
-                turns.end(&call, End::Came(&came), now);
-                all.iter_mut().zip(&came).for_each(|(all, came)| *all += came);
-            }
+            let places: Vec<usize> = (0..self.0.len()).collect();
+            let call = turns.plan(count, &places, |_| None, now);
+            let came = self.serve(&call);
+            turns.end(&call, End::Came(&came), now);
+            all.iter_mut().zip(&came).for_each(|(all, came)| *all += came);
         }
         all
     }
@@ -47,7 +47,7 @@ fn turns(rules: &Rules, queues: &[&str]) -> Turns {
 
 fn near(came: &[u64], expected: [u64; 3]) {
     for (came, expected) in came.iter().zip(expected) {
-        assert!(came.abs_diff(expected) <= 10, "{came} instead of {expected}");
+        assert!(came.abs_diff(expected) <= 18, "{came} instead of {expected}");
     }
 }
 
@@ -83,7 +83,7 @@ fn the_deepest_queue_is_first_and_jobs_that_were_taken_since_do_not_count() {
     let mut came = [0; 3];
     for _ in 0..10 {
         let depth = |place: usize| [Some((2, now)), Some((10, now)), None][place];
-        let call = turns.plan(1, depth, now).remove(0);
+        let call = turns.plan(1, &[0, 1, 2], depth, now);
         came[call.order[0]] += 1;
         turns.end(&call, End::Came(&server.serve(&call)), now);
     }
@@ -94,43 +94,49 @@ fn the_deepest_queue_is_first_and_jobs_that_were_taken_since_do_not_count() {
 fn calls_under_way_count_and_one_that_failed_does_not() {
     let mut turns = turns(&rules(QueueOrder::RoundRobin, &[], None), &QUEUES);
     let now = Instant::now();
-    let calls: Vec<_> = (0..3).map(|_| turns.plan(1, |_| None, now).remove(0)).collect();
+    let calls: Vec<_> = (0..3).map(|_| turns.plan(1, &[0, 1, 2], |_| None, now)).collect();
     let mut heads: Vec<_> = calls.iter().map(|call| call.order[0]).collect();
     let first = heads[0];
     heads.sort_unstable();
     assert_eq!(heads, [0, 1, 2], "three calls at once are for three queues");
     turns.end(&calls[0], End::Failed, now);
-    assert_eq!(turns.plan(1, |_| None, now)[0].order[0], first);
+    assert_eq!(turns.plan(1, &[0, 1, 2], |_| None, now).order[0], first);
 }
 
 #[test]
-fn a_call_for_many_jobs_is_split_into_three_at_most_and_asks_for_no_more() {
+fn whatever_is_asked_for_and_comes_each_queue_is_asked_once_and_nothing_overflows() {
     let queues: Vec<String> = (0..9).map(|at| format!("q{at}")).collect();
     let queues: Vec<&str> = queues.iter().map(String::as_str).collect();
-    for count in [0, 1, 2, 7, 64, 65, 1_000, u64::MAX] {
-        let mut turns = turns(&rules(QueueOrder::Weighted, &[("q3", 1_000)], None), &queues);
-        let calls = turns.plan(count, |_| None, Instant::now());
-        assert!((1..=CALLS_MAX).contains(&calls.len()), "{calls:?}");
-        assert_eq!(calls.iter().map(|call| call.count).sum::<u64>(), count);
-        for call in &calls {
+    let floor = Some(Floor { share: WHOLE / 20, interval: Duration::from_secs(30) });
+    for count in [0, 1, 2, 64, 1_000, u64::MAX] {
+        let mut turns = turns(&rules(QueueOrder::Weighted, &[("q3", 1_000)], floor), &queues);
+        for end in [End::Failed, End::Came(&[0; 9]), End::Came(&[10_000; 9]), End::Came(&[]), End::Came(&[1; 9])] {
+            let call = turns.plan(count, &[8, 0, 1, 2, 3, 4, 5, 6, 7], |_| None, Instant::now());
             let mut places = call.order.clone();
             places.sort_unstable();
-            assert!(places.into_iter().eq(0..9), "each queue once: {call:?}");
-            turns.end(call, End::Came(&[10_000; 9]), Instant::now());
+            assert!(places.into_iter().eq(0..9) && call.count == count, "{call:?}");
+            turns.end(&call, end, Instant::now());
         }
     }
+    let none = turns(&rules(QueueOrder::RoundRobin, &[], None), &QUEUES).plan(4, &[], |_| None, Instant::now());
+    assert!(none.order.is_empty());
 }
 
 #[test]
-fn one_call_is_for_the_wanted_queues_only() {
-    let mut turns = turns(&rules(QueueOrder::RoundRobin, &[], None), &QUEUES);
-    let call = turns.plan_among(4, &[0, 2], Instant::now());
-    let mut places = call.order.clone();
-    places.sort_unstable();
-    assert_eq!((places, call.count), (vec![0, 2], 4));
-    let none = turns.plan_among(4, &[], Instant::now());
-    turns.end(&none, End::Came(&[0; 3]), Instant::now());
-    assert!(none.order.is_empty());
+fn floors_take_no_more_than_their_part_of_calls_for_many_jobs_and_of_failed_ones() {
+    let floor = Some(Floor { share: WHOLE / 20, interval: Duration::from_secs(30) });
+    let queues = ["a", "b", "c", "d", "e"];
+    for count in [1, 5, 20, 100] {
+        let mut turns = turns(&rules(QueueOrder::Strict, &[], floor), &queues);
+        for _ in 0..50 {
+            let call = turns.plan(count, &[0, 1, 2, 3, 4], |_| None, Instant::now());
+            turns.end(&call, End::Failed, Instant::now());
+        }
+        let mut server = Server(vec![1 << 40; 5]);
+        let came = server.fetch(&mut turns, 20_000 / count, count);
+        assert!(came[0] >= 14_000, "{count}: {came:?}");
+        assert!(came.iter().all(|came| *came >= 1_000 - count), "{count}: {came:?}");
+    }
 }
 
 #[test]
@@ -138,14 +144,15 @@ fn lists_are_kept_apart_and_the_oldest_is_forgotten() {
     let (mut lists, rules) = (Lists::default(), rules(QueueOrder::RoundRobin, &[], None));
     let begin = Instant::now();
     let draw = || Draw::from_seed(1);
-    let first = lists.turns(&["a", "b"], &rules, draw, begin).plan(1, |_| None, begin).remove(0);
-    let second = lists.turns(&["a", "b"], &rules, draw, begin).plan(1, |_| None, begin).remove(0);
+    const HERE: RegionIndex = RegionIndex::new(0);
+    let first = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, &[0, 1], |_| None, begin);
+    let second = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, &[0, 1], |_| None, begin);
     assert_ne!(first.order, second.order);
     for at in 1..=64 {
         let name = format!("q{at}");
-        lists.turns(&[&name, "b"], &rules, draw, begin + Duration::from_secs(at));
+        lists.turns(HERE, &[&name, "b"], &rules, draw, begin + Duration::from_secs(at));
     }
-    let anew = lists.turns(&["a", "b"], &rules, draw, begin).plan(1, |_| None, begin).remove(0);
+    let anew = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, &[0, 1], |_| None, begin);
     assert_eq!(first.order, anew.order);
 }
 
@@ -178,7 +185,8 @@ fn run(run: &Run, mut draw: Draw) -> (Vec<(u64, usize)>, usize) {
             server.0[at_random] = draw.below(30);
         }
         let sidecar = usize::try_from(draw.below(run.sidecars as u64)).unwrap();
-        under_way.extend(fleet[sidecar].plan(1, |_| None, now).into_iter().map(|call| (sidecar, call)));
+        let places: Vec<usize> = (0..run.queues).collect();
+        under_way.push((sidecar, fleet[sidecar].plan(1, &places, |_| None, now)));
         while under_way.len() as u64 > draw.below(4) {
             let (sidecar, call) = under_way.remove(0);
             let jobs = server.serve(&call);
@@ -236,8 +244,9 @@ proptest! {
         let mut turns = Turns::new(&rules, &names, Draw::from_seed(seed), now);
         let sum: u32 = weights.iter().sum();
         let mut heads_at = vec![0; names.len()];
+        let places: Vec<usize> = (0..names.len()).collect();
         for at in 1..=usize::try_from(3 * sum).unwrap() {
-            let call = turns.plan(1, |_| None, now).remove(0);
+            let call = turns.plan(1, &places, |_| None, now);
             heads_at[call.order[0]] = at;
             turns.end(&call, End::Came(&server.serve(&call)), now);
             for (weight, head_at) in weights.iter().zip(&heads_at) {

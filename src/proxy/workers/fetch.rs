@@ -6,7 +6,7 @@
 //!
 //! An isolated region is not asked, and its jobs are left to their leases where it answers after the isolation was set.
 //!
-//! Where queues take turns, the one whose turn it is goes first, and a FETCH for several jobs is up to three calls to the local region.
+//! Where queues take turns, the one whose turn it is goes first.
 //!
 //! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked, nor while
 //! `hub.fetch: heard` waits for the hub.

@@ -42,6 +42,7 @@ fn settings(own: &HubStage, region: &str, other: &HubStage, reader: &str, region
 index:
   region: {region}
   return_after: 1s
+  return_wait: 5m
   bodies: {{ key_file: {key:?} }}
   from: [{{ region: {reader}, bodies: true, urls: [{:?}], tls: {{ ca: {ca:?}, cert: {cert:?}, key: {client_key:?} }} }}]
 {regions}",

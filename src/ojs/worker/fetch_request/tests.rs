@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::base::QueueOrder;
 use crate::ojs::worker::testing::{together, value};
 
 fn claims(body: &str) -> FetchRequest<'_> {
@@ -77,7 +78,12 @@ fn a_part_asks_for_less_and_keeps_every_other_byte() {
 }
 
 fn in_order(body: &str, count: usize, order: &[usize]) -> String {
-    together(claims(body).in_order(&Bytes::copy_from_slice(body.as_bytes()), count, order))
+    together(claims(body).in_order(
+        &Bytes::copy_from_slice(body.as_bytes()),
+        count,
+        order,
+        claims(body).own_turns().as_ref(),
+    ))
 }
 
 #[test]
@@ -107,16 +113,24 @@ fn a_call_in_another_order_keeps_every_other_byte_but_the_words_about_turns() {
 }
 
 #[test]
-fn the_words_of_a_worker_about_turns_are_read_and_those_that_are_none_are_left_out() {
-    let read = |body: &str| {
-        let claims = claims(body);
-        (claims.strategy(), claims.weights().into_iter().collect::<Vec<_>>(), claims.speaks_of_turns())
-    };
-    let weights = r#"{"queues":["a"],"strategy":"weighted","weights":{"a":5,"\u0062":1000,"c":0,"d":1001,"e":-1,"f":"2","g":1.5}}"#;
+fn the_words_of_a_worker_about_turns_are_read_and_those_with_two_readings_are_none() {
+    let read =
+        |body: &str| claims(body).own_turns().map(|own| (own.order, own.weights.into_iter().collect::<Vec<_>>()));
+    let queues = r#""queues":["a","b","c","d","e"]"#;
+    let weights = r#""weights":{"a":5,"\u0062":5000,"c":0,"d":-1,"e":"2","x":7}"#;
     let known = vec![("a".to_owned(), 5), ("b".to_owned(), 1_000)];
-    assert_eq!(read(weights), (Some(QueueOrder::Weighted), known, true));
-    assert_eq!(read(r#"{"queues":["a"],"strategy":"fifo","weights":[1]}"#), (None, vec![], true));
-    assert_eq!(read(r#"{"queues":["a"]}"#), (None, vec![], false));
+    assert_eq!(
+        read(&format!(r#"{{{queues},"strategy":"weighted",{weights}}}"#)),
+        Some((Some(QueueOrder::Weighted), known))
+    );
+    assert_eq!(read(&format!(r#"{{{queues},"strategy":"fifo","weights":[1]}}"#)), Some((None, vec![])));
+    for own in ["", r#","x":"strategy""#, r#","Strategy":"weighted""#, r#","weights":{},"weights":{}"#] {
+        let body = format!("{{{queues}{own}}}");
+        assert_eq!((read(&body), claims(&body).queues().count()), (None, 5), "{body}");
+    }
+    let body = format!(r#"{{"strategy":7,{queues}}}"#);
+    let (claims, bytes) = (claims(&body), Bytes::copy_from_slice(body.as_bytes()));
+    assert_eq!(together(claims.without(&bytes, &claims.own_turns().unwrap())), format!("{{{queues}}}"));
 }
 
 proptest! {

@@ -117,30 +117,26 @@ impl<'p, 'b> Round<'p, 'b> {
             return;
         }
         match (self.claims, missing) {
-            (Some(_), Some(missing)) if self.turn.is_some() => self.take_turns(index, missing).await,
+            (Some(_), Some(missing)) if self.turn.is_some() => self.ask_local_by_turn(index, missing).await,
             (Some(claims), Some(missing)) if !self.jobs.is_empty() => {
                 self.ask_local_for(index, claims.part(self.body, missing, |_| true).into_vec()).await;
             }
             _ => {
-                self.ask_local_for(index, vec![self.body.clone()]).await;
+                let body =
+                    self.turn.as_ref().map_or_else(|| vec![self.body.clone()], |turn| turn.body_as_listed(self.body));
+                self.ask_local_for(index, body).await;
             }
         }
     }
 
-    /// Asks the local region by the turns of the queues, until it has nothing more.
-    async fn take_turns(&mut self, index: RegionIndex, missing: usize) {
-        let calls = self.turn.as_ref().map(|turn| turn.plan(missing)).unwrap_or_default();
-        let mut is_over = false;
-        for call in calls {
-            let is_answered = match &self.turn {
-                Some(turn) if !is_over => {
-                    let body = turn.body_of(&call, self.body);
-                    self.ask_local_for(index, body).await
-                }
-                _ => false,
-            };
-            let is_short = self.turn.as_mut().is_some_and(|turn| turn.end(&call, is_answered));
-            is_over |= is_short || !is_answered;
+    /// Asks the local region for jobs of the queue whose turn it is, and of the others behind it.
+    async fn ask_local_by_turn(&mut self, index: RegionIndex, missing: usize) {
+        let Some(turn) = &self.turn else { return };
+        let call = turn.plan(index, missing, |_| true);
+        let body = turn.body_of(&call, self.body);
+        let is_answered = self.ask_local_for(index, body).await;
+        if let Some(turn) = &mut self.turn {
+            turn.end(index, &call, is_answered);
         }
     }
 
@@ -165,10 +161,7 @@ impl<'p, 'b> Round<'p, 'b> {
             }
         };
         let is_answered = matches!(local, Local::Unasked);
-        // A later call that fails leaves the worker with the jobs of an earlier one.
-        if self.base.is_none() || is_answered {
-            self.local = local;
-        }
+        self.local = local;
         is_answered
     }
 
@@ -196,7 +189,7 @@ impl<'p, 'b> Round<'p, 'b> {
             if missing == 0 {
                 return;
             }
-            let call = self.turn.as_ref().map(|turn| turn.plan_among(missing, |queue| self.shares(queue)));
+            let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue)));
             let body = match (&self.turn, &call) {
                 (Some(turn), Some(call)) => turn.body_of(call, self.body),
                 _ => claims.part(self.body, missing, |queue| self.shares(queue)).into_vec(),
@@ -205,7 +198,7 @@ impl<'p, 'b> Round<'p, 'b> {
             let share = left / u32::try_from(nearest.len() - place).unwrap_or(u32::MAX);
             let is_answered = self.ask_other(*index, body, share).await;
             if let (Some(turn), Some(call)) = (&mut self.turn, call) {
-                turn.end(&call, is_answered);
+                turn.end(*index, &call, is_answered);
             }
         }
     }

@@ -3,20 +3,28 @@
 //! Spec: fair-scheduling 5.2, 7.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::ojs::worker::FetchRequest;
-use crate::policy::{QueueCall, QueueCallEnd, QueueDepth, QueueRules, QueueTurns};
+use crate::ojs::worker::{FetchRequest, OwnTurns};
+use crate::policy::{QueueCall, QueueCallEnd, QueueDepth, QueueRules, QueueTurns, RegionIndex};
 use crate::proxy::state::Proxy;
+
+/// Queues of a list that take turns at most: a worker serves a few, and all lists are kept.
+const QUEUES_MAX: usize = 64;
+/// The longest name of a queue that takes turns, which servers know none of. Units: bytes.
+const NAME_BYTES_MAX: usize = 256;
 
 /// The turns of the queues of one FETCH.
 pub(super) struct Turn<'p, 'b> {
     proxy: &'p Proxy,
     claims: &'b FetchRequest<'b>,
+    own: Option<OwnTurns>,
     queues: Vec<&'b str>,
-    rules: Cow<'p, QueueRules>,
+    /// None where the queues stay in their order, and only the words of the worker are cut out.
+    rules: Option<Cow<'p, QueueRules>>,
     /// The jobs that the call under way has brought, by the place of their queue in the list.
     came: Vec<u64>,
 }
@@ -25,47 +33,48 @@ impl<'p, 'b> Turn<'p, 'b> {
     /// The turns of a FETCH; none where it passes as its worker wrote it. The configuration goes before the words of the worker.
     pub(super) fn of(proxy: &'p Proxy, claims: &'b FetchRequest<'b>) -> Option<Self> {
         let configured = &proxy.shared.queue_rules;
-        let rules = match (proxy.shared.config.scheduling.strategy, claims.strategy()) {
-            (None, Some(strategy)) => {
-                Cow::Owned(QueueRules { strategy, weights: claims.weights(), floor: configured.floor })
+        let is_silent = proxy.shared.config.scheduling.strategy.is_none();
+        let mut own = claims.own_turns();
+        let rules = match own.as_mut().map(|own| (own.order, &mut own.weights)) {
+            Some((Some(strategy), weights)) if is_silent => {
+                let floor = configured.floor;
+                Some(Cow::Owned(QueueRules { strategy, weights: std::mem::take(weights), floor }))
             }
-            (None, None) if configured.keep_the_order() => return None,
-            (Some(_), _) if configured.keep_the_order() && !claims.speaks_of_turns() => return None,
-            _ => Cow::Borrowed(configured),
+            // A word that is not understood is left for the server where nothing is configured.
+            Some((None, _)) if is_silent && configured.keep_the_order() => return None,
+            None if configured.keep_the_order() => return None,
+            _ => Some(Cow::Borrowed(configured)),
         };
         let queues: Vec<_> = claims.queues().collect();
+        let rules = rules.filter(|rules| !rules.keep_the_order() && claims.count().is_some() && take_turns(&queues));
+        if rules.is_none() && own.is_none() {
+            return None;
+        }
         let came = vec![0; queues.len()];
-        Some(Self { proxy, claims, queues, rules, came })
+        Some(Self { proxy, claims, own, queues, rules, came })
     }
 
-    /// The calls for `count` jobs of the local region, in the order in which they are to be made. Each is to be ended by [`Self::end`].
-    pub(super) fn plan(&self, count: usize) -> Vec<QueueCall> {
-        if self.rules.keep_the_order() {
-            return vec![QueueCall { order: (0..self.queues.len()).collect(), count: count as u64 }];
-        }
+    /// The call for `count` jobs of a region, of those queues that are `wanted`. It is to be ended by [`Self::end`].
+    pub(super) fn plan(&self, region: RegionIndex, count: usize, wanted: impl Fn(&str) -> bool) -> QueueCall {
+        let places: Vec<usize> = (0..self.queues.len()).filter(|place| wanted(self.queues[*place])).collect();
+        let count = count as u64;
+        let Some(rules) = &self.rules else { return QueueCall::as_listed(places, count) };
         let view = self.proxy.shared.registry.view();
-        let local = view.region(view.local);
         let depth_of = |place: usize| -> Option<QueueDepth> {
-            let queue = self.queues.get(place)?;
-            self.proxy.shared.traffic.used_elsewhere(queue);
-            local.load.queue(queue).map(|figure| (figure.depth, figure.at))
+            view.region(region).load.queue(self.queues.get(place)?).map(|figure| (figure.depth, figure.at))
         };
-        self.with_turns(|turns, now| turns.plan(count as u64, depth_of, now))
-    }
-
-    /// One call for `count` jobs of those queues that are `wanted`.
-    pub(super) fn plan_among(&self, count: usize, wanted: impl Fn(&str) -> bool) -> QueueCall {
-        let wanted: Vec<usize> = (0..self.queues.len()).filter(|place| wanted(self.queues[*place])).collect();
-        if self.rules.keep_the_order() {
-            return QueueCall { order: wanted, count: count as u64 };
-        }
-        self.with_turns(|turns, now| turns.plan_among(count as u64, &wanted, now))
+        self.with_turns(region, rules, |turns, now| turns.plan(count, &places, depth_of, now))
     }
 
     /// The body of a call. `body`: that of the FETCH.
     pub(super) fn body_of(&self, call: &QueueCall, body: &Bytes) -> Vec<Bytes> {
         let count = usize::try_from(call.count).unwrap_or(usize::MAX);
-        self.claims.in_order(body, count, &call.order).into_vec()
+        self.claims.in_order(body, count, &call.order, self.own.as_ref()).into_vec()
+    }
+
+    /// The body of the FETCH without the words of its worker about turns.
+    pub(super) fn body_as_listed(&self, body: &Bytes) -> Vec<Bytes> {
+        self.own.as_ref().map_or_else(|| vec![body.clone()], |own| self.claims.without(body, own).into_vec())
     }
 
     /// A call has brought a job.
@@ -75,20 +84,31 @@ impl<'p, 'b> Turn<'p, 'b> {
         }
     }
 
-    /// Notes the end of a call. Returns whether the region has handed out less than it was asked for, because it has no more.
-    pub(super) fn end(&mut self, call: &QueueCall, is_answered: bool) -> bool {
+    /// Notes the end of a call.
+    pub(super) fn end(&mut self, region: RegionIndex, call: &QueueCall, is_answered: bool) {
         let came = std::mem::replace(&mut self.came, vec![0; self.queues.len()]);
-        if !self.rules.keep_the_order() {
+        if let Some(rules) = &self.rules {
             let end = if is_answered { QueueCallEnd::Came(&came) } else { QueueCallEnd::Failed };
-            self.with_turns(|turns, now| turns.end(call, end, now));
+            self.with_turns(region, rules, |turns, now| turns.end(call, end, now));
         }
-        is_answered && came.iter().sum::<u64>() < call.count
     }
 
-    fn with_turns<T>(&self, work: impl FnOnce(&mut QueueTurns, Instant) -> T) -> T {
+    fn with_turns<T>(
+        &self,
+        region: RegionIndex,
+        rules: &QueueRules,
+        work: impl FnOnce(&mut QueueTurns, Instant) -> T,
+    ) -> T {
         let shared = &self.proxy.shared;
         let now = shared.registry.clock().now();
         let draw = || self.proxy.random.draw();
-        work(shared.queue_turns.lock().turns(&self.queues, &self.rules, draw, now), now)
+        work(shared.queue_turns.lock().turns(region, &self.queues, rules, draw, now), now)
     }
+}
+
+/// Whether the queues of a list can take turns. A name that is repeated is a worker's own way to give weight to a queue.
+fn take_turns(queues: &[&str]) -> bool {
+    let mut seen = HashSet::new();
+    (2..=QUEUES_MAX).contains(&queues.len())
+        && queues.iter().all(|name| name.len() <= NAME_BYTES_MAX && seen.insert(*name))
 }
