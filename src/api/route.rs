@@ -5,13 +5,12 @@ use http::Request;
 use serde_json::{Value, json};
 
 use crate::ojs::ErrorDocument;
-use crate::policy::Scored;
+use crate::policy::{DecidedBy, Scored};
 use crate::proxy::{DryRun, Exchange, Proxy, dry_run, read_body, tenant_of};
 
-/// Answers with the members that the RFC defines; `candidates` lists every region, and `decided_by` names the picture of the
-/// regions that decided. For a job that would be refused, `target_region` is
+/// Answers with the members that the RFC defines; `candidates` lists every region. For a job that would be refused, `target_region` is
 /// `null`, and two members are added: `error`, the document that a live call would get, and `status`, its HTTP status. `warnings` is added
-/// for keys under `ojs.federation.` that are not defined. Spec: RFC-0001 §6.
+/// for keys under `ojs.federation.` that are not defined, and `decided_by` where the hub was asked. Spec: RFC-0001 §6.
 ///
 /// Errors: the error document for a tenant header or a body that cannot be read, and for a body that is no job.
 pub(super) async fn document(
@@ -30,8 +29,10 @@ pub(super) async fn document(
         "target_region": target.map(|target| view.region(target).id.as_str()),
         "strategy": explanation.strategy.map(crate::base::Strategy::as_str),
         "candidates": candidates,
-        "decided_by": decided_by.as_str(),
     });
+    if let (true, Some(members)) = (decided_by != DecidedBy::View, document.as_object_mut()) {
+        members.insert("decided_by".to_owned(), decided_by.as_str().into());
+    }
     if let (Some(refusal), Some(members)) = (refusal, document.as_object_mut()) {
         let id = exchange.request_id().to_str().unwrap_or_default();
         let error: Value = serde_json::from_slice(&refusal.to_json(id)).unwrap_or_default();

@@ -98,7 +98,7 @@ async fn a_job_goes_where_the_hub_says_and_not_where_the_view_of_the_spoke_would
     sidecar.signal("HUP");
     sidecar.wait_for_line("configuration_reloaded").await;
     eventually("its view decides", async || client.enqueue(job("b")).await.region() == "us-east-1").await;
-    assert_eq!(dry_run(client, &job("dry")).await["decided_by"], "view");
+    assert_eq!(dry_run(client, &job("dry")).await["decided_by"], Value::Null);
 }
 
 #[tokio::test]
