@@ -17,7 +17,7 @@ pub enum QueueOrder {
 impl QueueOrder {
     /// The greatest weight of a queue: with it, shares are still kept to a tenth of a percent.
     pub const WEIGHT_MAX: u32 = 1_000;
-    /// The names, in the order of [`Self::ALL`].
+    /// The names, as configurations and FETCHes write them.
     pub const NAMES: &[&str] = &["strict", "round-robin", "weighted", "least-loaded"];
     const ALL: [Self; 4] = [Self::Strict, Self::RoundRobin, Self::Weighted, Self::LeastLoaded];
 

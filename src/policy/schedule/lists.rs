@@ -10,8 +10,8 @@ use crate::policy::index::RegionIndex;
 /// The workers of a pod ask for a handful of lists, each of at most 64 queues; a crowd of made-up ones stays below some megabytes.
 const LISTS_MAX: usize = 64;
 
-/// The turns of each list of queues, by the rules that it is served by. Those of the list that was asked for longest ago are dropped beyond
-/// [`LISTS_MAX`]: its next call begins them anew.
+/// The turns of each list of queues, by the rules that it is served by. Those of the list that was asked for longest ago are dropped beyond 64 lists:
+/// its next call begins them anew.
 #[derive(Debug, Default)]
 pub struct Lists(Vec<List>);
 
