@@ -101,11 +101,25 @@ fn decide(
     }
     // A stable sort: among regions of equal standing the hub's order stays.
     ranking.slots.sort_by_key(|slot| slot.standing);
+    drop_excluded(view, ranking);
     refuse_others(view, plan, answered, ranking);
     let candidates: Candidates =
         ranking.slots.iter().map(|slot| slot.region).take(view.settings.candidates_max).collect();
     let back = answered.answer.retry_after_ms.map(std::time::Duration::from_millis);
     concluded(view, plan, candidates, now, ranking).map_err(|error| waiting(error, view, back, ranking, now))
+}
+
+/// An excluded region is a first choice and none to fail over to, also where the spoke's own calls have changed the order of the hub.
+fn drop_excluded(view: &View, ranking: &mut Ranking) {
+    let Ranking { slots, refused, .. } = ranking;
+    let mut is_first = true;
+    slots.retain(|slot| {
+        let stays = std::mem::replace(&mut is_first, false) || !view.is_excluded(slot.region);
+        if !stays {
+            refused.push((slot.region, Refusal::Excluded));
+        }
+        stays
+    });
 }
 
 /// The order for one job: that of its turn, else any. An answer has at least one.

@@ -156,7 +156,8 @@ impl RouteQuestion {
     #[must_use]
     pub fn of(view: &View, job: &Job<'_>, demand: Option<&Demand>, inputs: Inputs<'_>, seed: u64) -> Option<Self> {
         let plan = plan_of(view, job, demand).ok().filter(|plan| !plan.pinned)?;
-        if view.is_cut_off() {
+        // A hub refuses longer queues, and would be left alone for all jobs by the word of one client.
+        if view.is_cut_off() || job.queue.len() > QUEUE_BYTES_MAX {
             return None;
         }
         let asked = |index: &RegionIndex| plan.permitted.contains(*index) && own_refusal(view, *index).is_none();
