@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::answer::RouteAnswer;
 use super::candidate::usable_in;
 use super::decide::{Decision, concluded};
-use super::explain::{Explanation, Scored};
+use super::explain::{Explanation, Scored, refused};
 use super::grounds::{DecidedBy, Grounds};
 use super::plan::Plan;
 use super::question::{own_refusal, plan_of};
@@ -69,14 +69,8 @@ pub fn explain_answered(view: &View, job: &Job<'_>, inputs: Inputs<'_>, answered
         let reason = known.map_or_else(|| slot.reason.to_string(), |it| it.reason.clone());
         Scored { region: slot.region, score: ceiling, refusal: None, reason }
     });
-    let mut scored: Vec<_> = candidates.collect();
-    scored.extend(ranking.refused.iter().map(|&(region, refusal)| Scored {
-        region,
-        score: 0.0,
-        refusal: Some(refusal),
-        reason: refusal.to_string(),
-    }));
-    Explanation { strategy: ranking.strategy, outcome, candidates: scored }
+    let candidates = candidates.chain(refused(&ranking)).collect();
+    Explanation { strategy: ranking.strategy, outcome, candidates }
 }
 
 fn decide(

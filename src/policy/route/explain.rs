@@ -53,14 +53,18 @@ pub(super) fn scored(view: &View, ranking: &Ranking) -> Vec<Scored> {
         let reason = reason(slot, place >= view.settings.candidates_max);
         Scored { region: slot.region, score: ceiling, refusal: None, reason }
     });
-    let mut scored: Vec<_> = candidates.collect();
-    scored.extend(ranking.refused.iter().map(|&(region, refusal)| Scored {
+    candidates.chain(refused(ranking)).collect()
+}
+
+/// The regions that have fallen out of a ranking.
+pub(super) fn refused(ranking: &Ranking) -> impl Iterator<Item = Scored> {
+    let scored = |&(region, refusal): &(RegionIndex, Refusal)| Scored {
         region,
         score: 0.0,
         refusal: Some(refusal),
         reason: refusal.to_string(),
-    }));
-    scored
+    };
+    ranking.refused.iter().map(scored)
 }
 
 fn reason(slot: &Slot, beyond_redirects: bool) -> String {

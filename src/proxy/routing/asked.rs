@@ -135,7 +135,8 @@ fn question(proxy: &Proxy, view: &View, job: &Job<'_>, demand: Option<&Demand>) 
     let inputs = inputs(proxy, proxy.shared.turns.load(std::sync::atomic::Ordering::Relaxed));
     let mut draw = inputs.draw;
     let question = RouteQuestion::of(view, job, demand, inputs, draw.next())?;
-    Some((question.key(), question))
+    // Questions without a key would share one answer.
+    Some((question.key(), question)).filter(|(key, _)| !key.is_empty())
 }
 
 /// The view without the hub: the local region is all that is left.

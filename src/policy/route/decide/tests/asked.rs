@@ -50,7 +50,7 @@ fn compare(view: &View, job: &Job<'_>, inputs: Inputs<'_>, seed: u64, seen: &mut
     };
     assert!(job.pin.is_none(), "a pinned job is asked about");
     seen.asked += 1;
-    // Of some jobs every order is compared.
+    // Comparing every order of every job takes minutes: each hundredth job has all of them.
     let orders = if seen.asked.is_multiple_of(100) { 60 } else { 2 };
     question.moment.as_mut().unwrap().orders = orders;
     let answered = asked(&question, view, inputs.now);
@@ -122,7 +122,7 @@ fn jobs_by_one_cached_answer_are_spread_and_a_fleet_is_not_sent_to_one_region() 
     let view = three(|config| config.regions[0].weight = 3);
     let job = Job { affinity: Some("round-robin"), ..plain() };
     assert_eq!(shares(&view, &job, &answered(&view, &job, 7), 6_000), [2_000; 3], "each region has its turn");
-    // Of weighted and of equally near regions one answer has many orders, and the answers of a fleet follow the weights.
+    // Where weights or ties decide, one answer has many orders, and the answers to all spokes together follow the weights.
     for strategy in ["weighted", "latency-based", "overflow"] {
         let job = Job { affinity: Some(strategy), ..plain() };
         let mut sums = [0; 3];
