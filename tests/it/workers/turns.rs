@@ -103,7 +103,7 @@ async fn without_a_word_about_turns_a_fetch_arrives_byte_for_byte() {
         assert_eq!(came(&federation, 1, body).await.len(), 1);
         assert_eq!(&*federation.heard(0, FETCH)[0].body, body.as_bytes(), "{yaml}");
     }
-    // What a server may understand and this program does not is the server's to judge.
+    // A strategy that this program does not know reaches the server, which may know it.
     let federation = federation("", &[("low", 1)]).await;
     let body = r#"{"queues":["low"],"strategy":"lifo"}"#;
     came(&federation, 1, body).await;
