@@ -12,6 +12,11 @@ pub(super) struct Events(Vec<u8>);
 pub(super) struct TooLong;
 
 impl Events {
+    /// Whether no event has begun that has not ended.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes bytes of the feed, and calls `on_event` with the name and the data of each event that they complete. Comments are left out.
     pub(super) fn take(&mut self, bytes: &[u8], mut on_event: impl FnMut(&str, &str)) -> Result<(), TooLong> {
         self.0.extend_from_slice(bytes);
@@ -40,6 +45,15 @@ mod tests {
                 events.take(part, |name, data| seen.push(format!("{name} {data}"))).unwrap();
             }
             assert_eq!(seen, ["switches {\"a\":1}", "later {}", "switches {}"], "{size}");
+        }
+    }
+
+    #[test]
+    fn an_event_has_ended_when_all_of_its_bytes_are_there() {
+        let mut events = Events::default();
+        for (part, is_at_end) in [("event: a\ndata:", false), (" {}\n\n: li", false), ("ve\n\n", true)] {
+            events.take(part.as_bytes(), |_, _| ()).unwrap();
+            assert_eq!(events.is_at_end(), is_at_end, "{part}");
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::region::Registry;
+use crate::switch::Switches;
 
 /// A receiver of each turn: whether the hub is lost now.
 pub type OnTurn = Box<dyn Fn(bool)>;
@@ -35,9 +36,9 @@ impl Lease {
         Self { registry, lasts, on_turn, ended: Notify::new() }
     }
 
-    /// Takes a sign of life of the hub, once the events that it brought are in force.
-    pub(super) fn renew(&self) {
-        if self.registry.hear_hub() {
+    /// Takes a sign of life of the hub. `switches`: those in force, with what it brought.
+    pub(super) fn renew(&self, switches: impl FnOnce() -> Switches) {
+        if self.registry.hear_hub(switches) {
             (self.on_turn)(false);
             self.ended.notify_one();
         }

@@ -306,7 +306,10 @@ impl Link {
             if let Some(wrong) = wrong {
                 return Err(Failure::Lost(format!("the feed cannot be read: {wrong}")));
             }
-            self.lease.iter().for_each(|lease| lease.renew());
+            // Not for a part of an event: what it says is not known yet.
+            if let Some(lease) = self.lease.as_ref().filter(|_| events.is_at_end()) {
+                lease.renew(|| self.journal.switches());
+            }
         }
     }
 

@@ -4,8 +4,10 @@
 use std::time::Instant;
 
 use super::Registry;
+use super::switching::put_in_force;
 use crate::config::Config;
 use crate::policy::View;
+use crate::switch::Switches;
 
 impl Registry {
     /// The last sign of life of the hub; none before the first one.
@@ -14,18 +16,19 @@ impl Registry {
         *self.hub_heard.lock()
     }
 
-    /// Takes a sign of life of the hub: its loss has no effect from now on. Returns whether it had one before.
-    pub fn hear_hub(&self) -> bool {
+    /// Takes a sign of life of the hub: its loss has no effect from now on. Returns whether it had one before; then `switches`, those in force
+    /// by now, are in the same view, so that no worker gets a job of a region that the hub has isolated meanwhile.
+    pub fn hear_hub(&self, switches: impl FnOnce() -> Switches) -> bool {
         *self.hub_heard.lock() = Some(self.clock.now());
-        self.set_hub_lost(false)
+        self.set_hub_lost(false, |view| put_in_force(view, &switches()))
     }
 
     /// Puts the effects of the loss of the hub in force until [`Registry::hear_hub`].
     pub fn lose_hub(&self) {
-        self.set_hub_lost(true);
+        self.set_hub_lost(true, |_| ());
     }
 
-    fn set_hub_lost(&self, is_lost: bool) -> bool {
+    fn set_hub_lost(&self, is_lost: bool, change: impl FnOnce(&mut View)) -> bool {
         // Under the lock, so that no other change of the view is lost.
         let _keeper = self.keeper.lock();
         let current = self.view.load();
@@ -34,6 +37,7 @@ impl Registry {
         }
         let mut next = View::clone(&current);
         next.set_hub_lost(is_lost);
+        change(&mut next);
         self.publish(next);
         true
     }

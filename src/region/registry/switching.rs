@@ -12,11 +12,16 @@ impl Registry {
         // Under the lock, so that no other change of the view is lost.
         let _keeper = self.keeper.lock();
         let mut next = View::clone(&self.view.load());
-        next.maintenance = switches.is_maintenance();
-        next.pauses = Pauses::of(switches.iter().map(|it| &it.subject)).map(Arc::new);
-        for region in &mut next.regions {
-            region.switch = switches.of_region(&region.id);
-        }
+        put_in_force(&mut next, switches);
         self.publish(next);
+    }
+}
+
+/// Puts switches in the place of those that a view shows.
+pub(super) fn put_in_force(view: &mut View, switches: &Switches) {
+    view.maintenance = switches.is_maintenance();
+    view.pauses = Pauses::of(switches.iter().map(|it| &it.subject)).map(Arc::new);
+    for region in &mut view.regions {
+        region.switch = switches.of_region(&region.id);
     }
 }

@@ -3,16 +3,21 @@
 use std::time::Duration;
 
 use super::*;
-use crate::base::SteeredTime;
+use crate::base::{Moment, SteeredTime, SwitchKind, SwitchSubject};
+use crate::config::{Decide, FetchWith, HubConfig, RegionTls};
 use crate::ojs::Class;
 use crate::policy::{GuardClass, testing};
+use crate::switch::{Switch, Switches};
 
 const A: RegionIndex = RegionIndex::new(0);
 const B: RegionIndex = RegionIndex::new(1);
 
 /// Two regions that are never called.
 fn registry() -> (Registry, Arc<SteeredTime>) {
-    let mut config = testing::config(&["a", "b"]);
+    registry_of(testing::config(&["a", "b"]))
+}
+
+fn registry_of(mut config: Config) -> (Registry, Arc<SteeredTime>) {
     config.regions.iter_mut().for_each(|region| region.url.tls = false);
     let regions = config.regions.iter().enumerate();
     let regions = regions.map(|(place, region)| Arc::new(Region::load(place, region).unwrap())).collect();
@@ -76,4 +81,43 @@ async fn regions_that_fail_together_with_our_own_network_keep_their_verdicts() {
     assert_eq!(registry.view().region(A).breaker, BreakerState::Closed, "nothing is learned meanwhile");
     call(&registry, B, GuardClass::Read, Some(200));
     assert!(!registry.is_suspect(), "an answer ends it");
+}
+
+#[test]
+fn the_view_in_which_a_hub_is_heard_has_the_isolations_that_it_has_sent() {
+    let mut config = testing::config(&["a", "b"]);
+    config.hub = Some(HubConfig {
+        urls: Vec::new(),
+        tls: RegionTls::default(),
+        name: None,
+        report_jobs: false,
+        report_bodies: Vec::new(),
+        lease: Duration::from_secs(30),
+        fetch: FetchWith::Heard,
+        decide: Decide::View,
+        decide_cache: Duration::ZERO,
+        decide_wait: Duration::ZERO,
+    });
+    let (registry, _) = registry_of(config);
+    assert!(registry.view().fetch_waits);
+    let text = || "x".to_owned();
+    let isolation = Switch {
+        kind: SwitchKind::Isolate,
+        subject: SwitchSubject::Region(testing::id("a")),
+        calls: None,
+        until: Moment(9_000),
+        set_unix_ms: 1,
+        ends_unix_ms: 9_000,
+        reason: text(),
+        ticket: text(),
+        author: text(),
+    };
+    let mut switches = Switches::default();
+    switches.set(isolation);
+    // The task that follows the switches of the journal has not run.
+    assert!(registry.hear_hub(|| switches));
+    let view = registry.view();
+    assert!(!view.fetch_waits && view.region(A).is_isolated() && !view.region(B).is_isolated());
+    assert!(!registry.hear_hub(Switches::default), "it was heard before");
+    assert!(registry.view().region(A).is_isolated());
 }
