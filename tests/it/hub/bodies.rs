@@ -71,7 +71,7 @@ struct Two {
 }
 
 impl Two {
-    async fn start(mut us: HubStage, mut eu: HubStage) -> Self {
+    async fn start(us: HubStage, mut eu: HubStage) -> Self {
         let of_us = us.run().await;
         eu.set_more(&pulls(&eu, EU, US, &us));
         let of_eu = eu.run().await;
@@ -293,7 +293,7 @@ async fn a_hub_without_bodies_and_a_body_that_is_too_long_cost_the_replica_only(
 /// A job that no region could take is reported once its region has it.
 #[tokio::test]
 async fn the_bytes_of_a_job_from_the_outage_spool_are_reported_when_a_region_has_it() {
-    let mut us = hub_of(US, EU);
+    let us = hub_of(US, EU);
     let _of_us = us.run().await;
     let (spool, key) = (us.path("spool"), us.path("bodies.key"));
     let more = format!(
@@ -319,7 +319,7 @@ circuit_breaker: {{ cooldown: 100ms, early_probe: 50ms, hold_down_changes: 0, sl
 
 #[tokio::test]
 async fn a_hub_with_another_key_does_not_start_and_says_why() {
-    let mut us = hub_of(US, EU);
+    let us = hub_of(US, EU);
     us.run().await.kill();
     let config = us.write_config(0);
     let start = || command(&["hub", "--config", config.to_str().unwrap()], &[], "");

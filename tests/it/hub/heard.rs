@@ -69,7 +69,7 @@ async fn workers_get_jobs_from_the_first_message_of_the_hub_until_its_lease_ends
 
 #[tokio::test]
 async fn a_reload_keeps_the_lease_and_a_kill_ends_it() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let mut hub = stage.run().await;
     let federation = setup(&stage).stage().await;
     let sidecar = Process::run(&federation.config, &INFO).await;

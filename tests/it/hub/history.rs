@@ -149,7 +149,7 @@ impl Network {
         for (replica, hub) in hubs.iter_mut().enumerate() {
             let servers = to_servers[replica].each_ref().map(|link| link.address);
             stage.set_record_of(replica, Postgres::section_at(&servers, &stage.path(""), &stage.path("hub.ca.pem")));
-            *hub = Some(stage.run_replica(replica).await);
+            *hub = Some(stage.again(replica).await);
         }
         let address = |replica| stage.url_of(replica).trim_start_matches("https://").parse::<SocketAddr>().unwrap();
         let to_hubs = [0, 1].map(|replica| Link::to(address(replica)));

@@ -23,7 +23,7 @@ pub(super) struct Two {
 
 impl Two {
     /// `on_loss`: the answer to the loss of the hub, `local` or `refuse`. `more`: of the sidecars' configuration.
-    pub(super) async fn before(mut hubs: HubStage, on_loss: &'static str, more: &str) -> (Self, Hub) {
+    pub(super) async fn before(hubs: HubStage, on_loss: &'static str, more: &str) -> (Self, Hub) {
         let hub = hubs.run().await;
         let keys = format!("idempotency: {{ scope: hub, on_hub_loss: {on_loss} }}\n{QUIET}\n{more}");
         let stage = hubs.federation("one", &keys).await;
@@ -236,8 +236,8 @@ fn on(hubs: HubStage, servers: &[&Postgres]) -> HubStage {
 async fn a_key_is_known_at_every_hub_of_a_database() {
     let hubs = HubStage::new("");
     let Some(server) = Postgres::start(&hubs.authority).await else { return };
-    let mut hubs = on(hubs, &[&server]);
-    let _second = hubs.run_replica(1).await;
+    let hubs = on(hubs, &[&server]);
+    let _second = hubs.again(1).await;
     let (two, _hub) = Two::before(hubs, "refuse", "limits: { call_timeout: 5s }").await;
     is_known_to_both(&two).await;
 }
@@ -271,8 +271,8 @@ async fn keys_end_by_the_clock_of_the_database_whatever_those_of_the_hubs_say() 
 async fn calls_with_one_key_through_two_hubs_of_a_database_are_one_job() {
     let hubs = HubStage::new("");
     let Some(server) = Postgres::start(&hubs.authority).await else { return };
-    let mut hubs = on(hubs, &[&server]);
-    let _second = hubs.run_replica(1).await;
+    let hubs = on(hubs, &[&server]);
+    let _second = hubs.again(1).await;
     let (two, _hub) = Two::before(hubs, "refuse", "limits: { call_timeout: 5s }").await;
     is_one_job_of_a_crowd(&two).await;
 }

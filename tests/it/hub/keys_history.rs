@@ -90,8 +90,8 @@ async fn each_key_is_one_job_over_the_loss_of_the_primary_and_kills_of_hubs() {
     let Some(mut primary) = Postgres::start(&hubs.authority).await else { return };
     let standby = primary.standby().await;
     let record = Postgres::section(&[&primary, &standby], &hubs.path(""), &hubs.path("hub.ca.pem"));
-    let mut hubs = hubs.on_record(record);
-    let mut second = Some(hubs.run_replica(1).await);
+    let hubs = hubs.on_record(record);
+    let mut second = Some(hubs.again(1).await);
     let (two, first) = Two::before(hubs, "refuse", "limits: { call_timeout: 3s }").await;
     let mut first = Some(first);
     survives(&two, async |done| {
@@ -119,8 +119,8 @@ async fn keys_go_on_when_a_standby_takes_over_from_a_primary_that_hangs() {
     let Some(primary) = Postgres::start(&hubs.authority).await else { return };
     let standby = primary.standby().await;
     let record = Postgres::section(&[&primary, &standby], &hubs.path(""), &hubs.path("hub.ca.pem"));
-    let mut hubs = hubs.on_record(record);
-    let _second = hubs.run_replica(1).await;
+    let hubs = hubs.on_record(record);
+    let _second = hubs.again(1).await;
     let (two, _first) = Two::before(hubs, "refuse", "limits: { call_timeout: 3s }").await;
     survives(&two, async |done| {
         goes_on(done).await;

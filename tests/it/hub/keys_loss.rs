@@ -22,7 +22,7 @@ async fn is_settled(sidecar: &Process) {
 
 #[tokio::test]
 async fn a_hub_that_is_killed_within_a_call_changes_neither_its_answer_nor_that_of_a_repetition() {
-    let (mut two, mut hub) = Two::with("refuse").await;
+    let (two, mut hub) = Two::with("refuse").await;
     let (one, other) = (two.run("one").await, two.run("other").await);
     let (gate, call) = held(&two, &one, "k").await;
     hub.kill();
@@ -60,7 +60,7 @@ async fn a_hub_that_is_away_refuses_keys_or_leaves_them_to_one_sidecar_as_config
     let lost = one.log().iter().filter(|line| line.contains("ojs.federation.hub_keys_lost")).count();
     assert_eq!(lost, 1, "once for each loss");
 
-    let (mut two, mut hub) = Two::with("local").await;
+    let (two, mut hub) = Two::with("local").await;
     let (one, other) = (two.run("one").await, two.run("other").await);
     hub.kill();
     let first = keyed(&one.client, "k", job("a")).await;

@@ -116,7 +116,7 @@ async fn eventual_refusal(federation: &Stage, sidecar: &Process) -> Answer {
 
 #[tokio::test]
 async fn sidecars_share_a_limit_by_their_needs_and_the_region_never_sees_more() {
-    let mut stage = HubStage::new(&limit(6, "10s"));
+    let stage = HubStage::new(&limit(6, "10s"));
     let _hub = stage.run().await;
     share_a_limit(&stage).await;
 }
@@ -126,14 +126,14 @@ async fn hubs_on_one_database_grant_from_one_limit() {
     let stage = HubStage::new(&limit(6, "10s"));
     let Some(server) = Postgres::start(&stage.authority).await else { return };
     let record = Postgres::section(&[&server], &stage.path(""), &stage.path("hub.ca.pem"));
-    let mut stage = stage.on_record(record);
-    let _hubs = [stage.run_replica(0).await, stage.run_replica(1).await];
+    let stage = stage.on_record(record);
+    let _hubs = [stage.again(0).await, stage.again(1).await];
     share_a_limit(&stage).await;
 }
 
 /// A sidecar that keeps to a limit of 4, with its grant.
 async fn with_grant(on_hub_loss: &str) -> (HubStage, Hub, Stage, Process) {
-    let mut stage = HubStage::new(&limit(4, "5s"));
+    let stage = HubStage::new(&limit(4, "5s"));
     let hub = stage.run().await;
     let federation = stage.federation("one", &keeps(on_hub_loss)).await;
     let sidecar = Process::run(&federation.config, &INFO).await;
@@ -149,7 +149,7 @@ async fn is_accepted(sidecar: &Process) -> bool {
 
 #[tokio::test]
 async fn a_sidecar_keeps_to_its_grant_without_the_hub_until_it_ends_and_flexible_jobs_go_elsewhere() {
-    let (mut stage, mut hub, _federation, sidecar) = with_grant("on_hub_loss: hold").await;
+    let (stage, mut hub, _federation, sidecar) = with_grant("on_hub_loss: hold").await;
     hub.kill();
     sidecar.wait_for_line("ojs.federation.hub_lost").await;
     assert!(is_accepted(&sidecar).await, "the grant goes on");
@@ -193,7 +193,7 @@ async fn a_limit_that_refuses_without_a_hub_does_so_at_once_and_one_that_the_hub
 
 #[tokio::test]
 async fn a_sidecar_that_ends_gives_its_calls_back_to_the_next_one() {
-    let mut stage = HubStage::new(&limit(4, "60s"));
+    let stage = HubStage::new(&limit(4, "60s"));
     let _hub = stage.run().await;
     let federation = stage.federation("one", &keeps("on_hub_loss: hold")).await;
     let mut sidecar = Process::run(&federation.config, &INFO).await;

@@ -17,7 +17,7 @@ async fn run(arguments: Vec<String>) -> Ended {
 
 #[tokio::test]
 async fn a_command_that_cannot_speak_to_a_hub_names_the_option_to_look_at() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     Authority::new("another").write_ca(&stage.path(""), "other").unwrap();
     let token = Sso::new("first").token("ann", "ojs:read");
@@ -52,7 +52,7 @@ async fn a_command_that_cannot_speak_to_a_hub_names_the_option_to_look_at() {
 
 #[tokio::test]
 async fn a_second_hub_on_the_file_and_a_configuration_of_the_other_role_are_named() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     let config = stage.write_config(0);
     let config = config.to_str().unwrap();
@@ -79,7 +79,7 @@ async fn a_second_hub_on_the_file_and_a_configuration_of_the_other_role_are_name
 
 #[tokio::test]
 async fn a_hub_says_at_a_signal_that_its_changed_configuration_needs_a_restart() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let hub = stage.run().await;
     let config = stage.path("hub0.yaml");
     let before = std::fs::read_to_string(&config).unwrap();
@@ -125,7 +125,7 @@ fn count(sidecar: &Process, words: &str, url: &str) -> usize {
 
 #[tokio::test]
 async fn the_end_of_a_switch_names_no_author_where_the_feed_does_not() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;

@@ -39,7 +39,7 @@ async fn goes_to(sidecar: &Process) -> String {
 
 #[tokio::test]
 async fn a_switch_reaches_every_sidecar_and_outlives_the_hub_and_a_kill_of_both() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let mut hub = stage.run().await;
     let dir = tempfile::tempdir().unwrap();
     let journal = format!("journal: {{ path: {:?} }}", dir.path().join("journal"));
@@ -96,7 +96,7 @@ async fn a_switch_reaches_every_sidecar_and_outlives_the_hub_and_a_kill_of_both(
 
 #[tokio::test]
 async fn a_switch_ends_in_its_time_at_a_sidecar_whose_hub_was_killed() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let mut hub = stage.run().await;
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;
@@ -117,7 +117,7 @@ async fn a_switch_ends_in_its_time_at_a_sidecar_whose_hub_was_killed() {
 
 #[tokio::test]
 async fn orders_reach_sidecars_also_after_the_record_of_the_hub_was_restored_from_a_copy() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let mut hub = stage.run().await;
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;
@@ -145,7 +145,7 @@ async fn orders_reach_sidecars_also_after_the_record_of_the_hub_was_restored_fro
 
 #[tokio::test]
 async fn a_sidecar_whose_status_is_refused_follows_the_switches_and_says_so() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     stage.client("other", "spiffe://test/pod-other");
     let (one, twin) = (stage.federation("one", "").await, Setup::default().yaml(&stage.section_with("one", "other")));
@@ -162,7 +162,7 @@ async fn a_sidecar_whose_status_is_refused_follows_the_switches_and_says_so() {
 
 #[tokio::test]
 async fn a_sidecar_that_follows_no_hub_any_more_ends_what_the_hub_has_set() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let hub = stage.run().await;
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;
@@ -188,7 +188,7 @@ async fn a_sidecar_that_follows_no_hub_any_more_ends_what_the_hub_has_set() {
 
 #[tokio::test]
 async fn an_order_without_its_reasons_is_refused_and_the_last_region_of_any_sidecar_needs_force() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     let rule = "routing: { rules: [{ match: { job_type: eu.* }, target: { regions: [eu-west-1] } }] }";
     let one = stage.federation("one", rule).await;
@@ -214,7 +214,7 @@ async fn an_order_without_its_reasons_is_refused_and_the_last_region_of_any_side
 
 #[tokio::test]
 async fn the_last_region_is_also_that_which_switches_of_a_sidecar_have_left() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;
@@ -235,7 +235,7 @@ async fn the_last_region_is_also_that_which_switches_of_a_sidecar_have_left() {
 
 #[tokio::test]
 async fn the_audit_trail_names_who_did_what_and_a_flipped_byte_by_its_row() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let mut hub = stage.run().await;
     assert_eq!(stage.order("ann", &["maintenance", "on", "--for", "1h"]).await.code, Some(0));
     assert_eq!(stage.order("ann", &["maintenance", "off"]).await.code, Some(0));
@@ -307,7 +307,7 @@ async fn a_hub_that_cannot_start_says_why() {
 
 #[tokio::test]
 async fn a_pause_at_the_hub_reaches_every_sidecar_outlives_the_hub_and_is_one_row_of_the_trail() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let mut hub = stage.run().await;
     let dir = tempfile::tempdir().unwrap();
     let journal = format!("journal: {{ path: {:?} }}", dir.path().join("journal"));

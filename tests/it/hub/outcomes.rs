@@ -37,7 +37,7 @@ async fn is_reported(stage: &HubStage, id: &str, state: &str) {
 }
 
 /// The outcome of a sidecar that is killed without a journal stays at the hub, over kills of the hub, and that of a living one is followed.
-async fn outlives(mut stage: HubStage) {
+async fn outlives(stage: HubStage) {
     let mut hub = stage.run().await;
     let one = stage.federation("one", MORE).await;
     let sidecar = Process::run(&one.config, &INFO).await;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use ojs_testbed::Authority;
 
-use crate::support::eventually;
+use crate::support::{ReservedPort, eventually};
 
 const USER: &str = "hub";
 const PASSWORD: &str = "of-a-test";
@@ -15,7 +15,7 @@ const PASSWORD: &str = "of-a-test";
 /// A server; dropped, it is killed and its folder removed.
 pub struct Postgres {
     dir: tempfile::TempDir,
-    port: u16,
+    port: ReservedPort,
     child: Option<Child>,
 }
 
@@ -73,10 +73,6 @@ fn own(path: &Path) {
     }
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Postgres {
     /// A new server whose certificate the authority signs; none where PostgreSQL is not installed, which is said.
     pub async fn start(authority: &Authority) -> Option<Self> {
@@ -86,7 +82,7 @@ impl Postgres {
                 std::io::stderr().write_all(b"SKIPPED: apt-get install postgresql runs the tests of several hubs\n");
             return None;
         }
-        let server = Self { dir: folder(), port: 0, child: None };
+        let server = Self { dir: folder(), port: ReservedPort::new(), child: None };
         let work = server.dir.path().join("made");
         std::fs::create_dir(&work).unwrap();
         std::fs::write(work.join("password"), PASSWORD).unwrap();
@@ -117,44 +113,35 @@ impl Postgres {
         self.dir.path().join("made/data")
     }
 
-    /// Runs the server, on a port of its own the first time.
-    pub async fn run(mut self) -> Self {
+    async fn run(mut self) -> Self {
         self.restart().await;
         self
     }
 
-    /// Runs the server again, on the same port.
+    /// Runs the server, on the port that it had before.
     pub async fn restart(&mut self) {
-        let is_new = self.port == 0;
-        loop {
-            if is_new {
-                self.port = free_port();
-            }
-            let mut server = program("postgres");
-            let port = self.port.to_string();
-            server.arg("-D").arg(self.data()).args(["-p", &port, "-c", "listen_addresses=127.0.0.1"]);
-            // Only processes are killed here, so that what the kernel has is enough.
-            server.args(["-c", "ssl=on", "-c", "fsync=off", "-c", "unix_socket_directories="]);
-            server.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let mut child = server.spawn().unwrap();
-            let mut has_ended = false;
-            eventually("the server takes connections, or has ended", async || {
-                has_ended = child.try_wait().unwrap().is_some();
-                has_ended || self.is_ready()
-            })
-            .await;
-            if !has_ended {
-                self.child = Some(child);
-                return;
-            }
-            // Another process has taken the port in between.
-            assert!(is_new, "the server does not start again on port {}", self.port);
-        }
+        let mut server = program("postgres");
+        let port = self.port().to_string();
+        server.arg("-D").arg(self.data()).args(["-p", &port, "-c", "listen_addresses=127.0.0.1"]);
+        // Only processes are killed here, so that what the kernel has is enough.
+        server.args(["-c", "ssl=on", "-c", "fsync=off", "-c", "unix_socket_directories="]);
+        server.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = server.spawn().unwrap();
+        eventually("the server takes connections", async || {
+            assert!(child.try_wait().unwrap().is_none(), "the server has ended");
+            self.is_ready()
+        })
+        .await;
+        self.child = Some(child);
+    }
+
+    fn port(&self) -> u16 {
+        self.port.address().port()
     }
 
     fn is_ready(&self) -> bool {
         let mut ready = program("pg_isready");
-        ready.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]).stdout(Stdio::null());
+        ready.args(["-h", "127.0.0.1", "-p", &self.port().to_string()]).stdout(Stdio::null());
         ready.status().unwrap().success()
     }
 
@@ -174,12 +161,12 @@ impl Postgres {
     }
 
     fn address(&self) -> String {
-        format!("host=127.0.0.1 port={} user={USER} password={PASSWORD} dbname=postgres sslmode=require", self.port)
+        format!("host=127.0.0.1 port={} user={USER} password={PASSWORD} dbname=postgres sslmode=require", self.port())
     }
 
     /// A standby; the server answers a commit only once the standby has it.
     pub async fn standby(&self) -> Self {
-        let standby = Self { dir: folder(), port: 0, child: None };
+        let standby = Self { dir: folder(), port: ReservedPort::new(), child: None };
         let work = standby.dir.path().join("made");
         std::fs::create_dir(&work).unwrap();
         own(&work);
@@ -223,7 +210,7 @@ impl Postgres {
 
     /// Where it listens.
     pub fn listens_at(&self) -> std::net::SocketAddr {
-        ([127, 0, 0, 1], self.port).into()
+        self.port.address()
     }
 
     /// The section of a hub's configuration for these servers. `folder` gets the password.

@@ -7,7 +7,7 @@ use crate::support::command;
 
 #[tokio::test]
 async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_none() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let hub = stage.run().await;
     stage.client("stranger", "spiffe://test/stranger");
     let why = "reason=r&ticket=t&author=a";

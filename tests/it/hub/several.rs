@@ -16,8 +16,8 @@ async fn two_hubs() -> Option<(HubStage, Postgres)> {
 
 #[tokio::test]
 async fn orders_at_either_of_two_hubs_reach_all_sidecars_and_make_one_trail() {
-    let Some((mut stage, _server)) = two_hubs().await else { return };
-    let (mut first, _second) = (stage.run_replica(0).await, stage.run_replica(1).await);
+    let Some((stage, _server)) = two_hubs().await else { return };
+    let (mut first, _second) = (stage.again(0).await, stage.again(1).await);
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;
     stage.follows("one").await;
@@ -54,8 +54,8 @@ async fn a_standby_takes_over_with_every_order_that_was_answered() {
     let Some(mut primary) = Postgres::start(&stage.authority).await else { return };
     let standby = primary.standby().await;
     let record = Postgres::section(&[&primary, &standby], &stage.path(""), &stage.path("hub.ca.pem"));
-    let mut stage = stage.on_record(record);
-    let (first, _second) = (stage.run_replica(0).await, stage.run_replica(1).await);
+    let stage = stage.on_record(record);
+    let (first, _second) = (stage.again(0).await, stage.again(1).await);
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;
     stage.follows("one").await;
@@ -80,8 +80,8 @@ async fn a_standby_takes_over_with_every_order_that_was_answered() {
 
 #[tokio::test]
 async fn a_sidecar_that_comes_from_another_hub_with_a_later_state_keeps_it() {
-    let Some((mut stage, server)) = two_hubs().await else { return };
-    let (first, mut second) = (stage.run_replica(0).await, stage.run_replica(1).await);
+    let Some((stage, server)) = two_hubs().await else { return };
+    let (first, mut second) = (stage.again(0).await, stage.again(1).await);
     // The first hub cannot look at the record, as when it is slow.
     first.pause(true);
     let one = stage.federation("one", "").await;
@@ -122,7 +122,7 @@ async fn hubs_that_start_at_once_make_the_tables_once() {
 
 #[tokio::test]
 async fn a_database_of_a_later_version_or_with_another_password_is_refused_and_named() {
-    let Some((mut stage, server)) = two_hubs().await else { return };
+    let Some((stage, server)) = two_hubs().await else { return };
     drop(stage.run().await);
     server.query("UPDATE ojs_hub_version SET version = 99");
     let path = stage.path("hub0.yaml");
@@ -147,8 +147,8 @@ async fn a_database_of_a_later_version_or_with_another_password_is_refused_and_n
 
 #[tokio::test]
 async fn a_sidecar_that_another_hub_commits_late_is_known_all_the_same() {
-    let Some((mut stage, server)) = two_hubs().await else { return };
-    let _hubs = [stage.run_replica(0).await, stage.run_replica(1).await];
+    let Some((stage, server)) = two_hubs().await else { return };
+    let _hubs = [stage.again(0).await, stage.again(1).await];
     let one = stage.federation("one", "").await;
     let _sidecar = Process::run(&one.config, &INFO).await;
     let count = "SELECT count(*) FROM ojs_hub_sidecar";

@@ -176,7 +176,7 @@ async fn one_message_of_the_feed_ends_a_cut() {
 
 #[tokio::test]
 async fn a_flexible_job_of_a_cut_off_spoke_whose_own_region_is_down_is_sent_nowhere() {
-    let mut hubs = HubStage::new("");
+    let hubs = HubStage::new("");
     hubs.run().await.kill();
     let federation = spoke(&hubs, "").steered().stage().await.launch();
     let client = federation.client;

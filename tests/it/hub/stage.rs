@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -14,13 +15,15 @@ use hyper::client::conn::http1::SendRequest;
 use ojs_testbed::Authority;
 use serde_json::Value;
 
-use crate::support::{Client, Ended, Setup, Stage, command, eventually, program_path};
+use crate::support::{Client, Ended, ReservedPort, Setup, Stage, command, eventually, program_path};
 
 /// The certificates of a hub and of its clients, and its configuration.
 pub struct HubStage {
     dir: tempfile::TempDir,
-    /// Where each replica listens; port 0 until it has run once.
-    listen: Vec<String>,
+    /// Where each replica listens.
+    listen: Vec<SocketAddr>,
+    /// Those of them that are kept while no replica listens there.
+    ports: Vec<ReservedPort>,
     record: String,
     /// The records of replicas that reach it in another way.
     records: BTreeMap<usize, String>,
@@ -44,9 +47,10 @@ impl HubStage {
         authority.write_ca(dir.path(), "hub").unwrap();
         authority.server(&["localhost", "127.0.0.1"]).write_to(dir.path(), "hub").unwrap();
         let record = format!("record: {{ path: {:?} }}", dir.path().join("hub.db"));
-        let listen = vec!["127.0.0.1:0".to_owned()];
+        let ports = vec![ReservedPort::new()];
+        let listen = vec![ports[0].address()];
         let (records, via) = (BTreeMap::new(), Vec::new());
-        let stage = Self { dir, listen, record, records, via, more: more.to_owned(), authority };
+        let stage = Self { dir, listen, ports, record, records, via, more: more.to_owned(), authority };
         for (stem, name) in
             [("ann", "spiffe://test/ops/ann"), ("eve", "spiffe://test/ops/eve"), ("pod", "spiffe://test/pod")]
         {
@@ -62,7 +66,8 @@ impl HubStage {
 
     /// The same with two replicas on a record of their own.
     pub fn on_record(mut self, record: String) -> Self {
-        self.listen.push("127.0.0.1:0".to_owned());
+        self.ports.push(ReservedPort::new());
+        self.listen.push(self.ports[1].address());
         self.with_record(record)
     }
 
@@ -72,7 +77,7 @@ impl HubStage {
     }
 
     /// Sidecars reach the replicas at these addresses.
-    pub fn set_via(&mut self, via: &[std::net::SocketAddr]) {
+    pub fn set_via(&mut self, via: &[SocketAddr]) {
         self.via = via.iter().map(|address| format!("https://{address}")).collect();
     }
 
@@ -91,21 +96,13 @@ impl HubStage {
     }
 
     /// Runs the hub, on the port that it had before.
-    pub async fn run(&mut self) -> Hub {
-        self.run_replica(0).await
+    pub async fn run(&self) -> Hub {
+        self.again(0).await
     }
 
-    /// The same for one of several replicas.
-    pub async fn run_replica(&mut self, replica: usize) -> Hub {
-        let path = self.write_config(replica);
-        let (hub, address) = Hub::run(&path).await;
-        self.listen[replica] = address;
-        hub
-    }
-
-    /// Runs a replica that has run before, on its port.
+    /// Runs one of several replicas, on the port that it had before.
     pub async fn again(&self, replica: usize) -> Hub {
-        Hub::run(&self.write_config(replica)).await.0
+        Hub::run(&self.write_config(replica)).await
     }
 
     /// Writes the configuration of a replica.
@@ -131,11 +128,11 @@ access:
     }
 
     /// Another hub than that of the stage is to be followed.
-    pub fn listens_at(&mut self, address: std::net::SocketAddr) {
-        self.listen[0] = address.to_string();
+    pub fn listens_at(&mut self, address: SocketAddr) {
+        self.listen[0] = address;
     }
 
-    /// The URL of the hub, once it has run.
+    /// The URL of the hub.
     pub fn url(&self) -> String {
         self.url_of(0)
     }
@@ -214,7 +211,7 @@ access:
 }
 
 impl Hub {
-    async fn run(config: &Path) -> (Self, String) {
+    async fn run(config: &Path) -> Self {
         let mut command = Command::new(program_path());
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.args(["hub", "--config", config.to_str().unwrap()]).spawn().unwrap();
@@ -233,7 +230,7 @@ impl Hub {
             let rest = started.split_once(&format!(" {name}=\"")).unwrap().1;
             rest.split('"').next().unwrap().to_owned()
         };
-        (Self { child, log, admin: Client::new(field("admin").parse().unwrap()) }, field("address"))
+        Self { child, log, admin: Client::new(field("admin").parse().unwrap()) }
     }
 
     /// Its log, where it has ended by itself.

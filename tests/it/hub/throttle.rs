@@ -41,7 +41,7 @@ async fn six(federation: &Stage, address: SocketAddr, refused: usize) -> Vec<Ans
 
 #[tokio::test]
 async fn a_throttle_bounds_the_calls_of_each_sidecar_and_outlives_the_hub() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let mut hub = stage.run().await;
     let dir = tempfile::tempdir().unwrap();
     let journal = format!("journal: {{ path: {:?} }}", dir.path().join("journal"));
@@ -89,7 +89,7 @@ async fn a_throttle_bounds_the_calls_of_each_sidecar_and_outlives_the_hub() {
 
 #[tokio::test]
 async fn a_job_that_may_go_elsewhere_does_and_workers_and_their_words_are_not_throttled() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;
@@ -116,7 +116,7 @@ async fn a_job_that_may_go_elsewhere_does_and_workers_and_their_words_are_not_th
 
 #[tokio::test]
 async fn an_orchestrator_pauses_and_resumes_sources_and_lowers_the_concurrency_of_a_region() {
-    let mut stage = HubStage::new("");
+    let stage = HubStage::new("");
     let _hub = stage.run().await;
     let one = stage.federation("one", "").await;
     let sidecar = Process::run(&one.config, &INFO).await;

@@ -12,7 +12,7 @@ use super::stage::{Hub, HubStage, ask, connected, status};
 use crate::support::{Ended, command, eventually};
 
 async fn with_tokens() -> (HubStage, Sso, Hub) {
-    let (mut stage, sso) = (HubStage::new(SECTION), Sso::new("first"));
+    let (stage, sso) = (HubStage::new(SECTION), Sso::new("first"));
     sso.publish(&stage);
     let hub = stage.run().await;
     (stage, sso, hub)
@@ -119,7 +119,7 @@ async fn a_token_decides_in_place_of_an_operators_certificate_and_is_refused_bes
     let twice = ask(&stage, None, &Method::GET, "/v1/hub/switches", &[&headers[0], &headers[0]]).await;
     assert_eq!(twice.0.status, 401);
     // A hub without the section takes none, and says so.
-    let mut plain = HubStage::new("");
+    let plain = HubStage::new("");
     let _plain = plain.run().await;
     let (head, document) = ask(&plain, Some("ann"), &Method::GET, "/v1/hub/switches", &[&headers[0]]).await;
     assert!(head.status == 400 && document.to_string().contains("takes no tokens"), "{document}");
