@@ -306,7 +306,7 @@ impl Link {
             if let Some(wrong) = wrong {
                 return Err(Failure::Lost(format!("the feed cannot be read: {wrong}")));
             }
-            // Not for a part of an event: what it says is not known yet.
+            // A part of an event is no sign of life: its rest may isolate a region.
             if let Some(lease) = self.lease.as_ref().filter(|_| events.is_at_end()) {
                 lease.renew(|| self.journal.switches());
             }

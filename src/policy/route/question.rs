@@ -152,10 +152,15 @@ pub struct AskedRegion {
 
 impl RouteQuestion {
     /// The question about a flexible job, with its moment; `demand` is that of the call that the job came with. `None` where nothing is asked: for
-    /// a pinned job, for one that is refused by its attributes, for a spoke that does not hear its hub, and where no region is left.
+    /// a pinned job, for one that may not go to the region of the hub or is refused by its attributes, for a spoke that does not hear its hub, and
+    /// where no region is left.
     #[must_use]
     pub fn of(view: &View, job: &Job<'_>, demand: Option<&Demand>, inputs: Inputs<'_>, seed: u64) -> Option<Self> {
         let plan = plan_of(view, job, demand).ok().filter(|plan| !plan.pinned)?;
+        // The name of a queue may be data that is bound to the job's regions.
+        if view.settings.hub.is_some_and(|hub| !plan.permitted.contains(hub)) {
+            return None;
+        }
         // A hub refuses longer queues, and would be left alone for all jobs by the word of one client.
         if view.is_cut_off() || job.queue.len() > QUEUE_BYTES_MAX {
             return None;

@@ -45,6 +45,8 @@ pub struct Settings {
     pub(in crate::policy) load_interval: Duration,
     pub(in crate::policy) load_tolerance: f64,
     pub(in crate::policy) health_interval: Duration,
+    /// The region of the hub; none in a mesh.
+    pub(in crate::policy) hub: Option<RegionIndex>,
     /// Whether nothing that is routed goes to other regions while the hub is not heard.
     is_spoke: bool,
     /// Whether workers get no jobs while the hub is not heard.
@@ -102,6 +104,7 @@ impl Settings {
             load_interval: frame.load_interval,
             load_tolerance: frame.load_tolerance,
             health_interval: frame.health_interval,
+            hub: None,
             is_spoke: false,
             fetches_when_heard: false,
         }
@@ -158,6 +161,7 @@ impl Settings {
             load_interval: config.load.interval,
             load_tolerance: config.load.tolerance,
             health_interval: config.health_check.interval,
+            hub: config.regions.iter().position(|region| region.is_hub).map(RegionIndex::new),
             is_spoke: config.is_spoke(),
             fetches_when_heard: config.fetches_when_heard(),
         }

@@ -168,6 +168,20 @@ fn no_answer_widens_the_regions_of_a_job_or_opens_one_that_the_spoke_keeps_shut(
 }
 
 #[test]
+fn the_hub_is_asked_about_no_job_that_may_not_go_to_its_region() {
+    let view = three(|config| {
+        config.regions[2].is_hub = true;
+        config.routing.rules = vec![rule("gdpr", &["us", "eu"], None), rule("wide", &["eu", "ap"], None)];
+    });
+    let asked = |queue| {
+        let job = Job { queue, ..plain() };
+        let question = RouteQuestion::of(&view, &job, None, inputs(Instant::now(), 0), 0);
+        question.map(|question| question.queue)
+    };
+    assert_eq!([asked("gdpr"), asked("wide"), asked("free")], [None, Some("wide".to_owned()), Some("free".to_owned())]);
+}
+
+#[test]
 fn an_answer_that_is_none_is_refused() {
     for (body, words) in [
         ("{}", "the answer of the hub"),
