@@ -36,7 +36,7 @@ impl Lease {
         Self { registry, lasts, on_turn, ended: Notify::new() }
     }
 
-    /// Takes a sign of life of the hub. `switches`: those in force, with what it brought.
+    /// Takes a sign of life of the hub. `switches`: those in force, also of this sign.
     pub(super) fn renew(&self, switches: impl FnOnce() -> Switches) {
         if self.registry.hear_hub(switches) {
             (self.on_turn)(false);
