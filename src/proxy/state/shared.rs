@@ -126,7 +126,7 @@ impl Shared {
         for region in self.registry.regions() {
             self.concurrency.throttle(region.index).set(switches.throttle_of(&region.id));
         }
-        self.registry.set_switches(&switches);
+        self.registry.set_switches(|| self.journal.switches());
     }
 }
 

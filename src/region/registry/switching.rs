@@ -7,12 +7,13 @@ use crate::policy::{Pauses, View};
 use crate::switch::Switches;
 
 impl Registry {
-    /// Puts switches in force; all those of before are over.
-    pub fn set_switches(&self, switches: &Switches) {
+    /// Puts switches in force; all those of before are over. `switches` is called under the lock of all changes of the view, so that of two threads
+    /// the later one has the later switches.
+    pub fn set_switches(&self, switches: impl FnOnce() -> Switches) {
         // Under the lock, so that no other change of the view is lost.
         let _keeper = self.keeper.lock();
         let mut next = View::clone(&self.view.load());
-        put_in_force(&mut next, switches);
+        put_in_force(&mut next, &switches());
         self.publish(next);
     }
 }

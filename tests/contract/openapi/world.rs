@@ -33,7 +33,7 @@ struct Indexed {
 
 impl Indexed {
     async fn start() -> Self {
-        let mut stage = HubStage::new("index: { region: us-east-1 }");
+        let stage = HubStage::new("index: { region: us-east-1 }");
         let hub = stage.run().await;
         let section = stage.section("one").replace("hub: {", "hub: { report_jobs: true,");
         let federation = Setup::default().yaml(&section).stage().await;
