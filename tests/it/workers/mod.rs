@@ -7,6 +7,7 @@ mod fleet;
 mod held;
 mod isolated;
 mod one;
+mod pools;
 mod sdk;
 mod settle;
 mod turns;

@@ -16,7 +16,7 @@ use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::outcome::Moment;
-use crate::policy::{GuardClass, RegionIndex, permits};
+use crate::policy::{GuardClass, Pool, RegionIndex, permits};
 use crate::proxy::{
     call::{
         ask::{NoAnswer, Question, ask},
@@ -69,9 +69,10 @@ impl<'p, 'b> Round<'p, 'b> {
         body: &'b Bytes,
         claims: Option<&'b FetchRequest<'b>>,
         worker: Option<&'b str>,
+        pool: Option<&'p Pool>,
     ) -> Self {
         let (jobs, local) = (Vec::new(), Local::Unasked);
-        let turn = claims.and_then(|claims| Turn::of(proxy, claims));
+        let turn = claims.and_then(|claims| Turn::of(proxy, claims, pool));
         Self { jobs, local, base: None, first: false, changed: false, proxy, class, head, body, claims, worker, turn }
     }
 
