@@ -21,6 +21,8 @@ pub(super) enum Change {
     Hub(HubState),
     DropPlacement(u64),
     DropLease(u64),
+    /// A lease has no place any more.
+    DropPlace(u64),
 }
 
 impl Change {

@@ -10,7 +10,7 @@ use crate::policy::glob::Glob;
 #[derive(Debug)]
 pub struct Pool {
     name: Arc<str>,
-    queues: Vec<Glob>,
+    queues: Vec<(Arc<str>, Glob)>,
     concurrency: Option<u64>,
     isolated: bool,
     rules: Rules,
@@ -39,7 +39,7 @@ impl Pool {
     fn of(pool: &PoolConfig) -> Self {
         let name: Arc<str> = pool.name.as_str().into();
         Self {
-            queues: pool.queues.iter().map(|queue| Glob::new(queue)).collect(),
+            queues: pool.queues.iter().map(|queue| (queue.as_str().into(), Glob::new(queue))).collect(),
             concurrency: pool.concurrency,
             isolated: pool.isolated,
             rules: Rules::of_pool(pool, Arc::clone(&name)),
@@ -73,7 +73,12 @@ impl Pool {
     }
 
     fn has(&self, queue: &str) -> bool {
-        self.queues.iter().any(|known| known.matches(queue))
+        self.queue(queue).is_some()
+    }
+
+    /// A queue as the configuration writes it.
+    fn queue(&self, queue: &str) -> Option<&Arc<str>> {
+        self.queues.iter().find(|(_, known)| known.matches(queue)).map(|(name, _)| name)
     }
 }
 
@@ -121,6 +126,12 @@ impl Pools {
         let mut fitting = self.all.iter().filter(|pool| queues.iter().all(|queue| pool.has(queue)));
         let first = fitting.next();
         Ok(first.filter(|_| fitting.next().is_none()))
+    }
+
+    /// A queue as the configuration writes it, first that of the worker's pool; none for a queue of no pool.
+    #[must_use]
+    pub fn queue<'p>(&'p self, pool: Option<&'p Pool>, queue: &str) -> Option<&'p Arc<str>> {
+        pool.into_iter().chain(&self.all).find_map(|pool| pool.queue(queue))
     }
 
     /// Whether workers of a pool, or of none, may have jobs of a queue.

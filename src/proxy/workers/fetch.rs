@@ -6,7 +6,8 @@
 //!
 //! An isolated region is not asked, and its jobs are left to their leases where it answers after the isolation was set.
 //!
-//! Where queues take turns, the one whose turn it is goes first. Queues of isolated pools are taken out of the calls of other workers.
+//! Where queues take turns, the one whose turn it is goes first. Queues of isolated pools are taken out of the calls of other workers,
+//! and a pool with a bound asks for as many jobs as it has places for.
 //!
 //! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked, nor while
 //! `hub.fetch: heard` waits for the hub.
@@ -78,7 +79,7 @@ pub(crate) async fn fetch(
     let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker, pool);
     round.take_kept();
     // No job is claimed for a disconnected worker.
-    if !exchange.client().is_disconnected() {
+    if !exchange.client().is_disconnected() && round.take_places() {
         round.ask_local().await;
         round.ask_others(exchange.client()).await;
     }

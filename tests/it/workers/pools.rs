@@ -1,9 +1,15 @@
 //! Pools of workers: which queues a FETCH reaches, judged by the calls that the region has received.
 
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::Method;
+use ojs_testbed::JobState;
 use serde_json::{Value, json};
 
-use super::{FETCH, fetch};
-use crate::support::{Federation, Setup};
+use super::fence::is_on_disk;
+use super::{ACK, BEAT, FETCH, NACK, fetch};
+use crate::support::{Federation, Process, Setup, eventually};
 
 const POOLS: &str = "pools: [{ name: pay, queues: [payments, 'refunds-*'], isolated: true }, { name: general, queues: [default, email] }]";
 
@@ -110,4 +116,122 @@ async fn each_pool_has_weights_of_its_own_and_takes_turns_by_itself() {
     let own = r#","pool":"c","strategy":"weighted","weights":{"x":5}"#;
     assert!(share(own).await.abs_diff(50) <= 2, "a pool without a strategy leaves it to the worker");
     assert_eq!(share("").await, 60, "workers of no pool keep to the strategy of the sidecar");
+}
+
+const BOUNDED: &str = "pools: [{ name: pay, queues: [payments, 'refunds-*'], concurrency: 3 }]";
+
+fn several(count: usize) -> String {
+    format!(r#"{{"queues":["payments"],"count":{count},"worker_id":"w"}}"#)
+}
+
+fn word(path: &str, id: &str) -> String {
+    let error = if path == NACK { r#","error":{"code":"x","message":"y"}"# } else { "" };
+    format!(r#"{{"job_id":"{id}"{error}}}"#)
+}
+
+/// The jobs that the calls of FETCHes have asked a region for.
+fn asked_for(federation: &Federation) -> u64 {
+    let calls = federation.heard(0, FETCH);
+    calls.iter().map(|call| serde_json::from_slice::<Value>(&call.body).unwrap()["count"].as_u64().unwrap()).sum()
+}
+
+fn active(federation: &Federation) -> usize {
+    federation.regions[0].jobs().count_in(JobState::Active)
+}
+
+#[tokio::test]
+async fn workers_that_fetch_at_once_never_hold_more_jobs_than_their_pool_may() {
+    let federation = federation(BOUNDED, &[("payments", 200)]).await;
+    let all = join_all((0..8).map(|_| fetch(federation.client, several(2)))).await;
+    assert_eq!((all.concat().len(), active(&federation), asked_for(&federation)), (3, 3, 3));
+    let calls = federation.calls(FETCH);
+    assert_eq!(fetch(federation.client, several(5)).await, [""; 0]);
+    assert_eq!(federation.calls(FETCH), calls, "no region is asked where no place is left");
+    for id in all.concat() {
+        assert_eq!(federation.client.post(ACK, word(ACK, &id)).await.status, 200);
+    }
+    // Workers that fetch and acknowledge all the time.
+    let worker = async || {
+        for _ in 0..15 {
+            let ids = fetch(federation.client, several(2)).await;
+            assert!(active(&federation) <= 3, "{}", active(&federation));
+            for id in ids {
+                assert_eq!(federation.client.post(ACK, word(ACK, &id)).await.status, 200);
+            }
+        }
+    };
+    join_all((0..6).map(|_| worker())).await;
+    assert_eq!(active(&federation), 0);
+    assert_eq!(fetch(federation.client, several(5)).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_job_that_ends_in_whatever_way_gives_its_place_back() {
+    let setup = Setup::default().yaml(&format!("scheduling: {{ {BOUNDED} }}")).steered().steered_leases();
+    let federation = setup.start().await;
+    federation.fill(0, "payments", 50);
+    let mut ids = fetch(federation.client, several(9)).await;
+    assert_eq!(ids.len(), 3);
+    let next = async |ids: &mut Vec<String>, expected: usize, why: &str| {
+        let came = fetch(federation.client, several(9)).await;
+        assert_eq!(came.len(), expected, "{why}");
+        assert!(active(&federation) <= 3, "{why}");
+        ids.extend(came);
+    };
+    next(&mut ids, 0, "all places are taken").await;
+    for path in [ACK, NACK] {
+        assert_eq!(federation.client.post(path, word(path, &ids.remove(0))).await.status, 200);
+        next(&mut ids, 1, path).await;
+    }
+    let cancelled = format!("/ojs/v1/jobs/{}", ids.remove(0));
+    assert_eq!(federation.client.call(Method::DELETE, &cancelled, "").await.status, 200);
+    next(&mut ids, 1, "cancelled").await;
+    // Two are extended, and the lease of the third one ends.
+    federation.advance(Duration::from_secs(20));
+    let beat = json!({ "worker_id": "w", "active_jobs": &ids[1..] }).to_string();
+    assert_eq!(federation.client.post(BEAT, beat).await.status, 200);
+    federation.advance(Duration::from_secs(11));
+    next(&mut ids, 1, "its lease is over").await;
+    next(&mut ids, 0, "the others are extended").await;
+}
+
+#[tokio::test]
+async fn other_regions_and_other_pools_are_counted_as_they_should() {
+    let section = format!("{}, {{ name: mail, queues: [email] }}]", BOUNDED.trim_end_matches(']'));
+    let yaml = format!("scheduling: {{ {section} }}\nworkers: {{ remote_fetch: [payments] }}");
+    let federation = Setup::default().yaml(&yaml).start().await;
+    for (place, queue, jobs) in [(0, "payments", 1), (1, "payments", 9), (2, "payments", 9), (0, "email", 9)] {
+        federation.fill(place, queue, jobs);
+    }
+    assert_eq!(fetch(federation.client, several(9)).await.len(), 3);
+    let active: usize = federation.regions.iter().map(|region| region.jobs().count_in(JobState::Active)).sum();
+    assert_eq!((active, fetch(federation.client, several(1)).await.len()), (3, 0));
+    // A pool without a bound, and workers of no pool.
+    assert_eq!(fetch(federation.client, asked(&["email"], "")).await.len(), 1);
+    federation.fill(0, "payments", 9);
+    assert_eq!(fetch(federation.client, asked(&["payments", "email"], "")).await.len(), 1);
+}
+
+#[tokio::test]
+async fn places_are_taken_after_a_kill_as_before_it() {
+    let stage = Setup::default().yaml(&format!("scheduling: {{ {BOUNDED} }}")).stage().await;
+    let journal = format!("journal.path={}", stage.files.path().join("journal").display());
+    let run = async || Process::run(&stage.config, &["--set", "log.level=info", "--set", &journal]).await;
+    stage.regions[0].fill("payments", 50);
+    let first = run().await;
+    let ids = fetch(first.client, several(2)).await;
+    assert_eq!(ids.len(), 2);
+    // Places are written with their leases.
+    eventually("the leases are on disk", async || ids.iter().all(|id| is_on_disk(&stage, id))).await;
+    // kill -9.
+    drop(first);
+    let second = run().await;
+    let calls = || stage.regions[0].record().requests_to(FETCH);
+    assert_eq!(fetch(second.client, several(5)).await.len(), 1, "two of three places are taken");
+    assert_eq!(serde_json::from_slice::<Value>(&calls().last().unwrap().body).unwrap()["count"], 1);
+    assert_eq!((fetch(second.client, several(5)).await.len(), calls().len()), (0, 2));
+    assert_eq!(second.client.post(ACK, word(ACK, &ids[0])).await.status, 200);
+    assert_eq!(second.client.post(NACK, word(NACK, &ids[1])).await.status, 200);
+    assert_eq!(fetch(second.client, several(5)).await.len(), 2);
+    assert_eq!(stage.regions[0].jobs().count_in(JobState::Active), 3);
 }
