@@ -220,6 +220,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         queue_turns: Arc::default(),
         queue_rules: QueueRules::of(&config.scheduling),
         pools: Pools::of(&config.scheduling),
+        tally: Arc::default(),
         unfit: ExcludedQueues::default(),
         concurrency,
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
@@ -264,6 +265,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         queue_turns: Arc::clone(&old.queue_turns),
         queue_rules: QueueRules::of(&config.scheduling),
         pools: Pools::of(&config.scheduling),
+        tally: Arc::clone(&old.tally),
         // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),
         concurrency: concurrency(old, &config),

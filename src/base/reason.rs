@@ -206,7 +206,7 @@ reasons! {
     METHOD_NOT_ALLOWED InvalidRequest {
         MethodNotAllowed = "method_not_allowed":
             "the federation API knows the path, with other methods; or the method is TRACE or TRACK, which no region \
-             gets",
+             gets; or pools are to be changed, which `scheduling.pools` configures",
     }
     REQUEST_TIMEOUT InvalidRequest {
         RequestTimeout = "request_timeout" in Timeout: "the request did not arrive in time",

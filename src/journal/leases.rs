@@ -37,7 +37,7 @@ pub(super) struct Leases {
     has_file: bool,
     to_write: BTreeSet<u64>,
     to_drop: Vec<u64>,
-    /// Leases whose place the file is to forget.
+    /// Leases that have no place any more, which the file is to forget.
     to_free: Vec<u64>,
     pub(super) places: Places,
     /// Whether the journal's thread knows that there is something to write.

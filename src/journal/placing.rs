@@ -20,7 +20,7 @@ impl AskedPlaces {
         self.left
     }
 
-    /// So many jobs have come, whose leases are recorded.
+    /// So many jobs have come, and their leases are recorded.
     pub fn came(&mut self, jobs: u64) {
         let taken = jobs.min(self.left);
         self.left -= taken;

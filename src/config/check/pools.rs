@@ -112,7 +112,7 @@ fn is_glob(queue: &str) -> bool {
 /// Whether a queue can fit both patterns: `*` stands for any run of characters, `?` for one.
 fn meet(one: &str, other: &str) -> bool {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    // By the characters that are left of `other`, from the end of `one` on: whether what is left of both can be the same text.
+    // By the characters that are left of `other`, from the end of `one` on: whether the rest of both can be the same text.
     let mut below: Vec<bool> = vec![false; other.len() + 1];
     for place in (0..=one.len()).rev() {
         let mut row = vec![false; other.len() + 1];

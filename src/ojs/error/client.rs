@@ -152,6 +152,16 @@ impl ErrorDocument {
         Self::not_allowed(allow, format!("this path answers to {allow}; use that method"))
     }
 
+    /// 405: pools of workers are changed in the configuration.
+    #[must_use]
+    pub fn pools_are_configured() -> Self {
+        Self::not_allowed(
+            "GET",
+            "the pools of workers are those of `scheduling.pools` in this sidecar's configuration, which is read again without a restart: change \
+             them there; nothing was sent to a region",
+        )
+    }
+
     /// 400: the request is not strict HTTP/1.1.
     #[must_use]
     pub fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {

@@ -31,6 +31,7 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::unknown_pool(["general"]),
         ErrorDocument::pool_unclear("queues"),
         ErrorDocument::pool_isolated(),
+        ErrorDocument::pools_are_configured(),
         ErrorDocument::outcomes_query(),
         ErrorDocument::decisions_query(),
         ErrorDocument::body_too_large(7),

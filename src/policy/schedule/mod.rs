@@ -13,6 +13,7 @@ mod lists;
 mod pools;
 mod recent;
 mod rules;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -20,4 +21,5 @@ mod turns;
 pub use lists::Lists;
 pub use pools::{Pool, PoolError, Pools};
 pub use rules::Rules;
+pub use tally::{Dispatched, Tally};
 pub use turns::{Call, Depth, End, Turns};

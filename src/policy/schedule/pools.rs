@@ -60,6 +60,17 @@ impl Pool {
         self.concurrency
     }
 
+    /// Its queues, as the configuration writes them.
+    pub fn queues(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.queues.iter().map(|(name, _)| name)
+    }
+
+    /// Whether other workers get nothing of its queues.
+    #[must_use]
+    pub const fn is_isolated(&self) -> bool {
+        self.isolated
+    }
+
     /// How its queues take turns.
     #[must_use]
     pub const fn rules(&self) -> &Rules {
@@ -102,6 +113,11 @@ impl Pools {
     #[must_use]
     pub const fn isolates(&self) -> bool {
         self.isolates
+    }
+
+    /// All of them, in the operator's order.
+    pub fn all(&self) -> impl Iterator<Item = &Pool> {
+        self.all.iter()
     }
 
     /// The names of all.

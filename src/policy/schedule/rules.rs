@@ -28,7 +28,7 @@ pub struct Rules {
     pub weights: BTreeMap<String, u32>,
     /// The least that each queue gets; none without starvation prevention.
     pub floor: Option<Floor>,
-    /// The pool whose workers share so, which take no turns together with others; none for workers of no pool.
+    /// The pool of the workers, which take no turns together with others; none for workers of no pool.
     pub pool: Option<Arc<str>>,
 }
 

@@ -75,6 +75,10 @@ pub(crate) async fn fetch(
     let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth).ok();
     let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
+    if let Some(pool) = pool {
+        let now = proxy.shared.registry.clock().now();
+        proxy.shared.tally.lock().fetched(worker.unwrap_or_default(), pool.name(), now);
+    }
     let started = Instant::now();
     let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker, pool);
     round.take_kept();

@@ -8,6 +8,7 @@ mod held;
 mod isolated;
 mod one;
 mod pools;
+mod scheduling;
 mod sdk;
 mod settle;
 mod turns;

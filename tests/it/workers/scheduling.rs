@@ -29,7 +29,11 @@ async fn take(federation: &Federation, queue: &str, worker: &str) -> String {
 /// The rows of a list, by name.
 async fn rows(federation: &Federation, path: &str, list: &str, columns: &[&str]) -> Vec<Value> {
     let answer = federation.client.get(path).await;
-    assert_eq!((answer.status.as_u16(), answer.header("content-type")), (200, Some("application/openjobspec+json")), "{answer:?}");
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("content-type")),
+        (200, Some("application/openjobspec+json")),
+        "{answer:?}"
+    );
     let document = answer.json();
     let row = |row: &Value| columns.iter().map(|column| row[*column].clone()).collect();
     document[list].as_array().unwrap().iter().map(row).collect()
@@ -62,7 +66,10 @@ async fn pools_and_shares_are_shown_as_the_specification_has_them() {
     federation.advance(Duration::from_secs(70));
     let expected = [json!(["default", 0, 0.0]), json!(["payments", 0, 0.0]), json!(["refunds-*", 0, 0.0])];
     assert_eq!(rows(&federation, STATS, "queues", &columns[..3]).await, expected);
-    assert_eq!(rows(&federation, POOLS, "items", &["active_workers", "active_jobs"]).await, [json!([0, 0]), json!([0, 0])]);
+    assert_eq!(
+        rows(&federation, POOLS, "items", &["active_workers", "active_jobs"]).await,
+        [json!([0, 0]), json!([0, 0])]
+    );
     assert_eq!((federation.calls(POOLS), federation.calls(STATS)), (vec![0; 3], vec![0; 3]));
 }
 
@@ -95,7 +102,11 @@ async fn the_command_prints_pools_and_shares_as_tables_or_as_json() {
     let ended = run(&[]);
     assert_eq!(ended.code, Some(0), "{}", ended.all());
     let lines: Vec<Vec<&str>> = ended.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert!(lines.contains(&vec!["pay", "payments,", "refunds-*", "weighted", "payments", "2", "isolated", "1", "1", "3"]), "{}", ended.stdout);
+    assert!(
+        lines.contains(&vec!["pay", "payments,", "refunds-*", "weighted", "payments", "2", "isolated", "1", "1", "3"]),
+        "{}",
+        ended.stdout
+    );
     assert!(lines.iter().any(|line| line.starts_with(&["payments", "1", "1.0"])), "{}", ended.stdout);
     let json: Value = serde_json::from_str(&run(&["--json"]).stdout).unwrap();
     assert_eq!((&json["pools"]["items"][0]["name"], &json["stats"]["window"]), (&json!("pay"), &json!("PT1M")));

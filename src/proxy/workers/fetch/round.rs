@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::claim::{claimant, lease};
 use super::turn::Turn;
 use crate::base::RegionId;
+use crate::base::text::read_rfc3339;
 use crate::journal::{AskedPlaces, Lease, LeasePlace};
 use crate::net::ClientSide;
 use crate::ojs::Class;
@@ -281,6 +282,7 @@ impl<'p, 'b> Round<'p, 'b> {
             }
             if fit(job) {
                 leases.extend(self.lease(job, region));
+                self.tally(job, now);
                 shared.saw_leased(job, region);
                 let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
                 let raw = answer.body.slice_ref(job.raw().as_bytes());
@@ -320,6 +322,16 @@ impl<'p, 'b> Round<'p, 'b> {
             ends: Moment::default(),
             place: self.place(job),
         })
+    }
+
+    /// Counts a job for the figures of its queue.
+    fn tally(&self, job: &ClaimedJob<'_>, now: std::time::Instant) {
+        let shared = &self.proxy.shared;
+        let Some(queue) = shared.pools.queue(self.pool, &job.queue) else { return };
+        let [started, enqueued] = [&job.started_at, &job.enqueued_at].map(|at| at.as_deref().and_then(read_rfc3339));
+        let wait =
+            started.zip(enqueued).map(|(started, enqueued)| Duration::from_millis(started.saturating_sub(enqueued)));
+        shared.tally.lock().dispatched(queue, wait, now);
     }
 
     fn place(&self, job: &ClaimedJob<'_>) -> Option<LeasePlace> {
