@@ -131,7 +131,7 @@ async fn places_outlive_the_process_as_long_as_their_leases() {
     assert_eq!(left(&store, "p", 9), 5);
     store.end_lease(store.lease_of("a").unwrap().number, true);
     store.end_lease(store.lease_of("b").unwrap().number, false);
-    // The region has extended a lease of the earlier run: its end is what is remembered, and it holds no longer than before.
+    // The region has extended a lease of the earlier run: its new end is remembered, and it holds no longer than before.
     let longer = Some(Duration::from_secs(600));
     store.extend_leases(&region("us-east-1"), std::iter::once("c"), longer);
     let c = store.lease_of("c").unwrap();

@@ -10,7 +10,7 @@ use crate::config::{PoolConfig, QueueFloor, Scheduling};
 /// A whole, in the unit of shares: millionths.
 pub(super) const WHOLE: u32 = 1_000_000;
 
-/// The least that each queue with jobs gets, whatever the strategy is. Spec: fair-scheduling 8.
+/// The least that each queue with jobs gets, with any strategy. Spec: fair-scheduling 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     /// The share of each queue in the jobs of an interval. Units: millionths.
