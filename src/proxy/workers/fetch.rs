@@ -80,7 +80,7 @@ pub(crate) async fn fetch(
         proxy.shared.tally.lock().fetched(worker.unwrap_or_default(), pool.name(), now);
     }
     let started = Instant::now();
-    let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker, pool);
+    let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), (worker, pool));
     round.take_kept();
     // No job is claimed for a disconnected worker.
     if !exchange.client().is_disconnected() && round.take_places() {

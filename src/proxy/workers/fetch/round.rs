@@ -73,8 +73,7 @@ impl<'p, 'b> Round<'p, 'b> {
         head: Head,
         body: &'b Bytes,
         claims: Option<&'b FetchRequest<'b>>,
-        worker: Option<&'b str>,
-        pool: Option<&'p Pool>,
+        (worker, pool): (Option<&'b str>, Option<&'p Pool>),
     ) -> Self {
         let (jobs, local) = (Vec::new(), Local::Unasked);
         let turn = claims.and_then(|claims| Turn::of(proxy, claims, pool));
