@@ -21,7 +21,7 @@ use crate::admin::ReadinessGuard;
 use crate::base::{Clock, RegionId};
 use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
-use crate::policy::{Bounds, Budgets, Concurrency, Glob, QueueRules, RegionIndex};
+use crate::policy::{Bounds, Budgets, Concurrency, Glob, Pools, QueueRules, RegionIndex};
 use crate::proxy::{Asking, Buffered, Lookups, Running, Shared};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, RouteQuestions, SetupError, Traffic, Workers};
 use crate::replica::{BodyOutbox, Outbox};
@@ -219,6 +219,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         workers: Arc::new(Workers::default()),
         queue_turns: Arc::default(),
         queue_rules: QueueRules::of(&config.scheduling),
+        pools: Pools::of(&config.scheduling),
+        tally: Arc::default(),
         unfit: ExcludedQueues::default(),
         concurrency,
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
@@ -262,6 +264,8 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         workers: Arc::clone(&old.workers),
         queue_turns: Arc::clone(&old.queue_turns),
         queue_rules: QueueRules::of(&config.scheduling),
+        pools: Pools::of(&config.scheduling),
+        tally: Arc::clone(&old.tally),
         // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),
         concurrency: concurrency(old, &config),

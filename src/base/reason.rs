@@ -182,6 +182,9 @@ reasons! {
             "`GET /v1/federation/decisions` does not name one job by `job_id`, `federation_id` or `request_id`, or \
              names something else",
         IndexQuery = "index_query": "`GET /v1/federation/jobs` does not name one job by its tracking id or `job_id`, or names something else",
+        PoolUnknown = "pool_unknown": "a FETCH names a pool that `scheduling.pools` does not have; `details.known_pools` has those that there are",
+        PoolUnclear = "pool_unclear":
+            "there are pools of workers, and a FETCH does not say its pool, its queues or its `count` in a way that all servers read alike",
         TenantsDiffer = "tenants_differ":
             "`meta.tenant_id` and the headers `X-OJS-Tenant` and `X-OJS-Tenant-Id` name different tenants, or one \
              that is no text",
@@ -190,6 +193,8 @@ reasons! {
         PinNotPermitted = "pin_not_permitted": "a routing rule forbids the region that the job is pinned to",
         Residency = "residency":
             "the job is pinned to another region, and `residency.read` does not let it be read here",
+        PoolIsolated = "pool_isolated":
+            "all queues of a FETCH are those of isolated pools, and its worker is of none of them; no region was asked",
         CrossOrigin = "cross_origin" in CrossOrigin:
             "a web page of another origin sent it; `listen.allowed_origins` names those that may",
     }
@@ -201,7 +206,7 @@ reasons! {
     METHOD_NOT_ALLOWED InvalidRequest {
         MethodNotAllowed = "method_not_allowed":
             "the federation API knows the path, with other methods; or the method is TRACE or TRACK, which no region \
-             gets",
+             gets; or pools are to be changed, which `scheduling.pools` configures",
     }
     REQUEST_TIMEOUT InvalidRequest {
         RequestTimeout = "request_timeout" in Timeout: "the request did not arrive in time",
@@ -213,6 +218,8 @@ reasons! {
         IdempotencyKeyReused = "idempotency_key_reused": "the `Idempotency-Key` came before with another body",
     }
     CONFLICT Conflict {
+        PoolMismatch = "pool_mismatch":
+            "a FETCH names another pool than `scheduling.pool`, to which all workers of this sidecar belong; no region was asked",
         SpoolAside = "spool_aside" in Spool:
             "the job is set aside in the outage spool, `details.state` says how: only an operator can have it sent",
         LeaseLost = "lease_lost" in LeaseLost:

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `why`, `route`, `healthcheck`, `await`, `log-level`,
 //! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -25,6 +25,7 @@ mod query;
 mod region;
 mod run;
 mod runtime;
+mod scheduling;
 mod settle;
 mod signals;
 mod spool;
@@ -98,6 +99,8 @@ enum Command {
     Outcomes(OutcomesArgs),
     /// Show the outage spool of a running sidecar, or decide about jobs that are set aside in it; over its admin listener on loopback, or --socket
     Spool(SpoolArgs),
+    /// Show the pools of workers of a running sidecar, and the shares of their queues
+    Scheduling(QueryArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -180,6 +183,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
         Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(query) => query::regions(&query),
+        Command::Scheduling(query) => scheduling::scheduling(&query),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
             settle::settle(&settle)
         }

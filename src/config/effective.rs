@@ -6,8 +6,8 @@ use super::checked::Config;
 use super::section::{Section as _, write_section};
 use super::sections::Routing;
 use super::types::{
-    ClientListen, DiscoveryConfig, FleetLimit, RegionConfig, RegionSource, RegionTls, Rule, Scheduling, ServerIdentity,
-    Tenant,
+    ClientListen, DiscoveryConfig, FleetLimit, QueueFloor, RegionConfig, RegionSource, RegionTls, Rule, Scheduling,
+    ServerIdentity, Tenant,
 };
 use super::yaml::Yaml;
 use crate::base::text::print_duration;
@@ -160,9 +160,23 @@ fn routing(yaml: &mut Yaml, routing: &Routing) {
 fn scheduling(yaml: &mut Yaml, scheduling: &Scheduling) {
     yaml.text_if("strategy", scheduling.strategy.map(QueueOrder::as_str));
     yaml.table("weights", scheduling.weights.iter());
+    queue_floor(yaml, scheduling.floor);
+    yaml.text_if("pool", scheduling.pool.as_ref());
+    yaml.list("pools", &scheduling.pools, |yaml, pool| {
+        yaml.text("name", &pool.name);
+        yaml.texts("queues", &pool.queues);
+        yaml.plain_if("concurrency", pool.concurrency);
+        yaml.text_if("strategy", pool.strategy.map(QueueOrder::as_str));
+        yaml.table("weights", pool.weights.iter());
+        yaml.plain("isolated", pool.isolated);
+        queue_floor(yaml, pool.floor);
+    });
+}
+
+fn queue_floor(yaml: &mut Yaml, floor: Option<QueueFloor>) {
     yaml.section("starvation_prevention", |yaml| {
-        yaml.plain("enabled", scheduling.floor.is_some());
-        if let Some(floor) = scheduling.floor {
+        yaml.plain("enabled", floor.is_some());
+        if let Some(floor) = floor {
             yaml.text("rotation_interval", print_duration(floor.rotation_interval));
             yaml.plain("min_dispatch_ratio", floor.min_dispatch_ratio);
         }

@@ -239,13 +239,29 @@ pub(super) struct RawScheduling {
     #[serde(default)]
     pub(super) weights: BTreeMap<String, String>,
     pub(super) starvation_prevention: RawStarvationPrevention,
+    pub(super) pool: Option<String>,
+    #[serde(default)]
+    pub(super) pools: Vec<Option<RawPool>>,
 }
 
 #[derive(Deserialize)]
+pub(super) struct RawPool {
+    pub(super) name: Option<String>,
+    pub(super) queues: Option<Vec<String>>,
+    pub(super) concurrency: Option<u64>,
+    pub(super) strategy: Option<String>,
+    #[serde(default)]
+    pub(super) weights: BTreeMap<String, String>,
+    pub(super) isolated: Option<bool>,
+    #[serde(default)]
+    pub(super) starvation_prevention: RawStarvationPrevention,
+}
+
+#[derive(Default, Deserialize)]
 pub(super) struct RawStarvationPrevention {
-    pub(super) enabled: bool,
-    pub(super) rotation_interval: String,
-    pub(super) min_dispatch_ratio: f64,
+    pub(super) enabled: Option<bool>,
+    pub(super) rotation_interval: Option<String>,
+    pub(super) min_dispatch_ratio: Option<f64>,
 }
 
 #[derive(Default, Deserialize)]

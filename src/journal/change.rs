@@ -8,7 +8,6 @@ use crate::outcome::Placement;
 use crate::switch::{HubState, Switches};
 
 /// One change for the file.
-#[expect(clippy::large_enum_variant, reason = "nearly every change is a placement")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// A placement, and the run of the program that changed it last.
@@ -21,6 +20,8 @@ pub(super) enum Change {
     Hub(HubState),
     DropPlacement(u64),
     DropLease(u64),
+    /// A lease has no place any more.
+    DropPlace(u64),
 }
 
 impl Change {

@@ -1,5 +1,6 @@
 //! One lease: a job that a region has given to a worker for a time.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::record::ID_BYTES_MAX;
@@ -32,6 +33,17 @@ pub struct Lease {
     pub until: Option<Instant>,
     /// When it ends.
     pub ends: Moment,
+    /// The place that it takes; none where there are no pools of workers, and from when its job was given back.
+    pub place: Option<LeasePlace>,
+}
+
+/// The place of a lease among those of a pool of workers, and among the jobs of a queue of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeasePlace {
+    /// The pool; none for a worker of no pool.
+    pub pool: Option<Arc<str>>,
+    /// The queue as the configuration writes it; none for one that it does not have.
+    pub queue: Option<Arc<str>>,
 }
 
 impl Lease {
@@ -55,8 +67,13 @@ impl Lease {
     }
 
     pub(super) fn begin(&mut self, now: Instant, at: Moment) {
-        self.visibility = self.visibility.min(VISIBILITY_MAX);
+        self.prolong(at);
         self.until = Some(now + (self.visibility - self.visibility / MARGIN_PARTS));
+    }
+
+    /// Its region has extended it; whether it is still that of its worker is another question.
+    pub(super) fn prolong(&mut self, at: Moment) {
+        self.visibility = self.visibility.min(VISIBILITY_MAX);
         self.ends = at.after(self.visibility);
     }
 }

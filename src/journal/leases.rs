@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 
 use super::change::Change;
-use super::lease::Lease;
+use super::lease::{Lease, LeasePlace};
+use super::places::Places;
 use crate::base::RegionId;
 use crate::outcome::Moment;
 
@@ -36,6 +37,9 @@ pub(super) struct Leases {
     has_file: bool,
     to_write: BTreeSet<u64>,
     to_drop: Vec<u64>,
+    /// Leases that have no place any more, which the file is to forget.
+    to_free: Vec<u64>,
+    pub(super) places: Places,
     /// Whether the journal's thread knows that there is something to write.
     announced: bool,
     /// Whether a file was read: the content of a file that is read later is older than the memory.
@@ -59,6 +63,8 @@ impl Leases {
             has_file,
             to_write: BTreeSet::new(),
             to_drop: Vec::new(),
+            to_free: Vec::new(),
+            places: Places::default(),
             announced: false,
             merged: false,
         }
@@ -84,6 +90,7 @@ impl Leases {
         if self.has_file && !written {
             self.to_write.insert(number);
         }
+        self.places.add(&lease);
         self.rows.insert(number, Row { lease, written });
         while self.rows.len() > self.rows_max {
             let Some((oldest, _)) = self.rows.first_key_value() else { return };
@@ -97,9 +104,32 @@ impl Leases {
         if self.by_job.get(&*job) == Some(&number) {
             self.by_job.remove(&*job);
         }
-        if self.has_file && !self.to_write.remove(&number) && row.written {
+        self.places.remove(&row.lease);
+        self.to_write.remove(&number);
+        if self.has_file && row.written {
             self.to_drop.push(number);
+            self.to_free.extend(row.lease.place.map(|_| number));
         }
+    }
+
+    /// The job of a lease has been given back, or ended by others than its worker.
+    pub(super) fn free(&mut self, number: u64) {
+        let Some(row) = self.rows.get_mut(&number) else { return };
+        self.places.remove(&row.lease);
+        if row.lease.place.take().is_some() && self.has_file && row.written {
+            self.to_free.push(number);
+        }
+    }
+
+    /// The lease of a job.
+    pub(super) fn number_of(&self, job_id: &str) -> Option<u64> {
+        self.by_job.get(&*key(job_id)).copied()
+    }
+
+    /// The places that are taken at a moment.
+    pub(super) fn taken(&self, at: Moment) -> impl Iterator<Item = &LeasePlace> {
+        let leases = self.places.held(at).filter_map(|number| self.rows.get(&number));
+        leases.filter_map(|row| row.lease.place.as_ref())
     }
 
     pub(super) fn prune(&mut self, now: Moment) {
@@ -112,6 +142,7 @@ impl Leases {
     pub(super) fn changes(&mut self) -> Vec<Change> {
         self.announced = false;
         let mut changes: Vec<Change> = self.to_drop.drain(..).map(Change::DropLease).collect();
+        changes.extend(self.to_free.drain(..).map(Change::DropPlace));
         for number in std::mem::take(&mut self.to_write) {
             if let Some(row) = self.rows.get_mut(&number) {
                 row.written = true;
@@ -142,7 +173,7 @@ impl Leases {
         }
     }
 
-    /// A region has extended these leases. One that is over stays so.
+    /// A region has extended these leases. One that is over stays so, and its job keeps its place: its worker is at it.
     pub(super) fn extend<'i>(
         &mut self,
         region: &RegionId,
@@ -151,12 +182,23 @@ impl Leases {
         (now, at): (Instant, Moment),
     ) {
         for job_id in job_ids {
-            let number = self.by_job.get(&*key(job_id)).copied();
-            let Some(row) = number.and_then(|number| self.rows.get_mut(&number)) else { continue };
-            let lease = &mut row.lease;
-            if lease.region == *region && lease.holds(now) {
-                lease.visibility = visibility.unwrap_or(lease.visibility);
+            let Some(number) = self.number_of(job_id) else { continue };
+            let Some(lease) = self.rows.get_mut(&number).map(|row| &mut row.lease) else { continue };
+            let (holds, has_place) = (lease.holds(now), lease.place.is_some());
+            if lease.region != *region || !(holds || has_place) {
+                continue;
+            }
+            self.places.remove(lease);
+            lease.visibility = visibility.unwrap_or(lease.visibility);
+            if holds {
                 lease.begin(now, at);
+            } else {
+                lease.prolong(at);
+            }
+            self.places.add(lease);
+            // After a restart its place is to be taken for as long.
+            if has_place && self.has_file {
+                self.to_write.insert(number);
             }
         }
     }
@@ -166,11 +208,12 @@ impl Leases {
         if let Some(row) = self.rows.get_mut(&number) {
             row.lease.until = None;
         }
+        self.free(number);
     }
 
     /// Whether the journal's thread has to be woken for a write: once until it has taken the changes.
     pub(super) fn is_to_announce(&self) -> bool {
-        !self.announced && (!self.to_write.is_empty() || !self.to_drop.is_empty())
+        !self.announced && (!self.to_write.is_empty() || !self.to_drop.is_empty() || !self.to_free.is_empty())
     }
 
     pub(super) const fn set_announced(&mut self, announced: bool) {

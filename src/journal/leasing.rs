@@ -43,7 +43,7 @@ impl Journal {
         visibility: Option<Duration>,
     ) {
         let moment = (self.inner.clock.now(), self.now());
-        self.inner.leases.lock().extend(region, job_ids, visibility, moment);
+        self.with_leases(|all| all.extend(region, job_ids, visibility, moment));
     }
 
     /// The region has taken an acknowledgement of this lease. A job that is `finished` is never leased again; of another one a later
@@ -63,7 +63,7 @@ impl Journal {
     }
 
     /// Changes the leases, and announces once that there is something to write.
-    fn with_leases(&self, change: impl FnOnce(&mut Leases)) {
+    pub(super) fn with_leases(&self, change: impl FnOnce(&mut Leases)) {
         let mut all = self.inner.leases.lock();
         change(&mut all);
         if all.is_to_announce()

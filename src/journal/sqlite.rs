@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
 use super::change::Change;
 use super::columns::{number, region};
 use super::engine::{Engine, Trouble};
-use super::lease::Lease;
+use super::lease::{Lease, LeasePlace};
 use super::{decision, older};
 use crate::outcome::{Moment, Placement};
 
@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS hub (only_one INTEGER PRIMARY KEY CHECK (only_one = 1
 CREATE TABLE IF NOT EXISTS lease (
   number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
   visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS place (number INTEGER PRIMARY KEY, pool TEXT, queue TEXT);
 ";
 
 #[derive(Debug)]
@@ -119,7 +120,7 @@ impl Engine for Sqlite {
     fn compact(&mut self, all: &[Change]) -> Result<(), Trouble> {
         let transaction = self.0.transaction()?;
         transaction.execute_batch(
-            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM switches; DELETE FROM hub;",
+            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM place; DELETE FROM switches; DELETE FROM hub;",
         )?;
         for change in all {
             apply(&transaction, change)?;
@@ -196,26 +197,35 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
             connection.execute("INSERT OR REPLACE INTO placement VALUES (?1,?2,?3)", values)
         }
         Change::Secret(bytes) => connection.execute("INSERT OR REPLACE INTO secret VALUES (1,?1)", [bytes]),
-        Change::Lease(it) => connection.execute(
-            "INSERT OR REPLACE INTO lease VALUES (?1,?2,?3,?4,?5,?6,?7)",
-            params![
-                whole(it.number),
-                it.job_id,
-                it.region.as_str(),
-                it.worker_id,
-                it.started_at,
-                whole(u64::try_from(it.visibility.as_millis()).unwrap_or(u64::MAX)),
-                whole(it.ends.0),
-            ],
-        ),
+        Change::Lease(it) => put_lease(connection, it),
         Change::Switches(switches) => {
             connection.execute("INSERT OR REPLACE INTO switches VALUES (1, ?1)", [in_json(switches)?])
         }
         Change::Hub(state) => connection.execute("INSERT OR REPLACE INTO hub VALUES (1, ?1)", [in_json(state)?]),
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
+        Change::DropPlace(number) => connection.execute("DELETE FROM place WHERE number=?1", [whole(*number)]),
         Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
     }
     .map(drop)
+}
+
+fn put_lease(connection: &Connection, it: &Lease) -> rusqlite::Result<usize> {
+    if let Some(LeasePlace { pool, queue }) = &it.place {
+        let values = params![whole(it.number), pool.as_deref(), queue.as_deref()];
+        connection.execute("INSERT OR REPLACE INTO place VALUES (?1,?2,?3)", values)?;
+    }
+    connection.execute(
+        "INSERT OR REPLACE INTO lease VALUES (?1,?2,?3,?4,?5,?6,?7)",
+        params![
+            whole(it.number),
+            it.job_id,
+            it.region.as_str(),
+            it.worker_id,
+            it.started_at,
+            whole(u64::try_from(it.visibility.as_millis()).unwrap_or(u64::MAX)),
+            whole(it.ends.0),
+        ],
+    )
 }
 
 fn in_json(it: &impl serde::Serialize) -> rusqlite::Result<String> {
@@ -256,7 +266,13 @@ fn only<T: serde::de::DeserializeOwned>(connection: &Connection, table: &str) ->
 
 fn leases(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     let mut changes = Vec::new();
-    let mut statement = connection.prepare("SELECT * FROM lease ORDER BY number")?;
+    // An earlier version of the program had no places.
+    let query = if connection.table_exists(None, "place")? {
+        "SELECT lease.*, pool, queue FROM lease LEFT JOIN place USING (number) ORDER BY number"
+    } else {
+        "SELECT *, NULL AS pool, NULL AS queue FROM lease ORDER BY number"
+    };
+    let mut statement = connection.prepare(query)?;
     for row in statement.query_map([], lease)? {
         changes.extend(row?.map(Change::Lease));
     }
@@ -274,6 +290,8 @@ fn placement(row: &Row<'_>) -> rusqlite::Result<Option<Change>> {
 /// Of an earlier run: whether it still holds, only its region knows.
 fn lease(row: &Row<'_>) -> rusqlite::Result<Option<Lease>> {
     let Some(region) = region(row, "region")? else { return Ok(None) };
+    let name = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(column)?.map(Into::into));
+    let (pool, queue) = (name("pool")?, name("queue")?);
     Ok(Some(Lease {
         number: number(row, "number")?,
         job_id: row.get("job_id")?,
@@ -283,5 +301,6 @@ fn lease(row: &Row<'_>) -> rusqlite::Result<Option<Lease>> {
         visibility: std::time::Duration::from_millis(number(row, "visibility_ms")?),
         until: None,
         ends: Moment(number(row, "ends_ms")?),
+        place: (pool.is_some() || queue.is_some()).then_some(LeasePlace { pool, queue }),
     }))
 }

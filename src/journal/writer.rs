@@ -199,7 +199,8 @@ impl Writer {
                 Change::Placement(_, placement) => last = last.max(Some(placement.last_moment())),
                 Change::Secret(secret) => *inner.secret.lock() = *secret,
                 Change::Lease(lease) => last = last.max(Some(lease.began())),
-                Change::Switches(_) | Change::Hub(_) | Change::DropPlacement(_) | Change::DropLease(_) => {}
+                Change::Switches(_) | Change::Hub(_) => {}
+                Change::DropPlacement(_) | Change::DropLease(_) | Change::DropPlace(_) => {}
             }
         }
         // Once this run has given out moments, they stay.

@@ -42,6 +42,11 @@ impl Fault {
         Self { field, message, reason: Reason::InvalidFederationMeta }
     }
 
+    pub(super) fn pool_is_no_text() -> Self {
+        let message = "`pool` must be the name of a pool of workers, as text; correct it or leave it out".to_owned();
+        Self { field: "pool".into(), message, reason: Reason::PoolUnclear }
+    }
+
     pub(super) fn contradiction(name: &'static str) -> Self {
         let message = format!(
             "`{name}` differs between `meta` and `options.metadata`; send the same value in both or only one of them"

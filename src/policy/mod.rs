@@ -60,8 +60,8 @@ pub use route::{
     settle, together,
 };
 pub use schedule::{
-    Call as QueueCall, Depth as QueueDepth, End as QueueCallEnd, Lists as QueueLists, Rules as QueueRules,
-    Turns as QueueTurns,
+    Call as QueueCall, Depth as QueueDepth, Dispatched, End as QueueCallEnd, Lists as QueueLists, Pool, PoolError,
+    Pools, Rules as QueueRules, Tally, Turns as QueueTurns,
 };
 pub use view::{
     Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,

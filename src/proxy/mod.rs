@@ -52,7 +52,7 @@ use crate::policy::BreakerState;
 use crate::telemetry::span::{self, span};
 use call::{address, hops, notes, pages};
 use jobs::{batch, create, define, enqueue};
-use reads::{alike, by_ids, health, list, manifest, named, owned, residency, streams, sum, worker};
+use reads::{alike, by_ids, health, list, manifest, named, owned, residency, scheduling, streams, sum, worker};
 use stream::{local, tunnel};
 use workers::{fetch, heartbeat, settle};
 
@@ -166,7 +166,12 @@ impl Proxy {
             Scope::Named => Box::pin(named::named(self, exchange, *request)),
             Scope::Worker => Box::pin(worker::worker(self, exchange, *request)),
             Scope::AllRegions | Scope::QueueDefinition => Box::pin(alike::alike(self, exchange, *request)),
-            Scope::Tunnel | Scope::Local | Scope::Ours => Box::pin(local::local(self, exchange, *request)),
+            Scope::Scheduling if scheduling::is_ours(self, exchange) => {
+                Box::pin(std::future::ready(scheduling::scheduling(self, exchange, &request)))
+            }
+            Scope::Tunnel | Scope::Local | Scope::Ours | Scope::Scheduling => {
+                Box::pin(local::local(self, exchange, *request))
+            }
         }
     }
 

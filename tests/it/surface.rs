@@ -200,7 +200,7 @@ fn may_be_received_by(scope: Scope, method: &str) -> &'static [&'static str] {
         Scope::List(_) | Scope::Sum | Scope::QueueStats | Scope::QueueControl | Scope::Manifest => &["all"],
         Scope::AllRegions | Scope::QueueDefinition if !is_read => &["all"],
         Scope::AllRegions | Scope::QueueDefinition | Scope::Fetch => &["local"],
-        Scope::Local | Scope::EventStream | Scope::Tunnel => &["local"],
+        Scope::Local | Scope::Scheduling | Scope::EventStream | Scope::Tunnel => &["local"],
         Scope::Health | Scope::Ours => &["none"],
     }
 }
@@ -281,6 +281,7 @@ const fn goes_to(scope: Scope) -> &'static str {
         Scope::Named => "the region where it lives",
         Scope::AllRegions => "read in one region, written to all",
         Scope::Local => "the local region",
+        Scope::Scheduling => "the local region; with `scheduling.pools`, answered by the sidecar",
         Scope::EventStream => "the job's region, or the local region for a queue",
         Scope::Tunnel => "the local region, as a tunnel",
         Scope::Manifest => "the local region, else any, with the federation extension added",
@@ -314,6 +315,9 @@ fn shown_by(scope: Scope) -> &'static [&'static str] {
         ],
         Scope::ByIds => {
             &["lookup::several::results_of_jobs_in_three_regions_come_in_one_answer_in_the_order_asked_for"]
+        }
+        Scope::Scheduling => {
+            &["workers::scheduling::pools_are_changed_in_the_configuration_and_without_any_the_region_is_asked"]
         }
         Scope::Fetch => &["workers::fetch::others_are_asked_for_what_is_missing_and_for_shared_queues_only"],
         Scope::Heartbeat => &["workers::beat::every_dialect_extends_the_leases_in_all_regions"],

@@ -143,6 +143,20 @@ const SCHEDULING: &[Key] = &[
         "The length of the window in which the share is kept, wherever it begins; also as in `PT30S`"),
     key("scheduling.starvation_prevention.min_dispatch_ratio", Kind::Number(0.0, 1.0), "0.05", "",
         "The share of each queue in the jobs of a window"),
+    open("scheduling.pool", NAME, "",
+        "The pool that the workers of this sidecar belong to; when absent, the one that a FETCH names in `pool`, else the only one that has all its queues"),
+    open("scheduling.pools[].name", NAME, "", "The name of a pool of workers; required"),
+    open("scheduling.pools[].queues", NAMES, "", "Its queues: names, or globs with `*` for any run of characters and `?` for one; required"),
+    open("scheduling.pools[].concurrency", Integer(1, 1_000_000), "jobs",
+        "The jobs that its workers hold at once at most, each sidecar for itself; without it there is no bound"),
+    open("scheduling.pools[].strategy", Choice(QueueOrder::NAMES), "",
+        "How its queues take turns; when absent, as the FETCH itself says, and else `round-robin`"),
+    open("scheduling.pools[].weights", TextMap, "", "As `scheduling.weights`, for queues of the pool"),
+    key("scheduling.pools[].isolated", Flag, "false", "", "Whether its queues are taken out of the FETCHes of other workers"),
+    key("scheduling.pools[].starvation_prevention.enabled", Flag, "false", "", "As `scheduling.starvation_prevention.enabled`, for queues of the pool"),
+    key("scheduling.pools[].starvation_prevention.rotation_interval", SOME_TIME, "30s", "duration", "As `scheduling.starvation_prevention.rotation_interval`"),
+    key("scheduling.pools[].starvation_prevention.min_dispatch_ratio", Kind::Number(0.0, 1.0), "0.05", "",
+        "As `scheduling.starvation_prevention.min_dispatch_ratio`"),
 ];
 
 /// The lists of regions for failover.

@@ -51,3 +51,89 @@ fn weights_that_nothing_heeds_and_floors_above_all_jobs_are_refused() {
     refused(&floor("1.1"), key, &["0 to 1"]);
     loaded(&format!("{REGIONS}scheduling: {{ {} }}\n", floor("0.33")));
 }
+
+fn pools(pools: &str) -> String {
+    format!("pools: [{pools}]")
+}
+
+#[test]
+fn pools_are_taken_over_and_read_back_from_what_is_in_force() {
+    let text = "scheduling: { pool: pay, pools: [{ name: pay, queues: [payments, 'refunds-*'], concurrency: 20, strategy: weighted, \
+                weights: { payments: 3, refunds-eu: 1 }, isolated: true, starvation_prevention: { enabled: true, min_dispatch_ratio: 0.1 } }, \
+                { name: general, queues: ['*'] }] }\n";
+    let loaded = loaded(&format!("{REGIONS}{text}"));
+    let scheduling = &loaded.config.scheduling;
+    let [pay, general] = scheduling.pools.as_slice() else { panic!("{scheduling:?}") };
+    assert_eq!((scheduling.pool.as_deref(), &*pay.name, &*general.name), (Some("pay"), "pay", "general"));
+    assert_eq!(
+        (pay.queues.as_slice(), pay.concurrency, pay.isolated),
+        (&["payments".to_owned(), "refunds-*".to_owned()][..], Some(20), true)
+    );
+    assert_eq!((pay.strategy, pay.weights.len()), (Some(QueueOrder::Weighted), 2));
+    assert_eq!(
+        pay.floor.map(|floor| (floor.rotation_interval, floor.min_dispatch_ratio)),
+        Some((Duration::from_secs(30), 0.1))
+    );
+    assert_eq!((general.concurrency, general.strategy, general.isolated, general.floor), (None, None, false, None));
+    let again = load_layers(&[&effective(&loaded.config)], &[], &[]).unwrap();
+    assert_eq!(again.config.scheduling, *scheduling);
+}
+
+#[test]
+fn pools_that_cannot_be_kept_to_are_refused() {
+    let (a, at) = ("{ name: a, queues: [x] }", "scheduling.pools");
+    refused(&format!("pool: b, {}", pools(a)), "scheduling.pool", &["scheduling.pools"]);
+    refused("pool: b", "scheduling.pool", &["scheduling.pools"]);
+    refused(&format!("pool: a, strategy: strict, {}", pools(a)), "scheduling.strategy", &["in the pool"]);
+    let floor = "starvation_prevention: { enabled: true }";
+    refused(&format!("pool: a, {floor}, {}", pools(a)), "scheduling.starvation_prevention", &["in the pool"]);
+    refused(&pools(&format!("{a}, {a}")), &format!("{at}[1].name"), &["another pool"]);
+    refused(&pools("{ queues: [x] }"), &format!("{at}[0].name"), &["name of the pool"]);
+    refused(&pools("{ name: a }"), &format!("{at}[0].queues"), &["one at least"]);
+    refused(&pools("{ name: a, queues: [] }"), &format!("{at}[0].queues"), &["one at least"]);
+    refused(&pools("{ name: a, queues: [x, x] }"), &format!("{at}[0].queues[1]"), &["leave it out"]);
+    refused(&pools("{ name: a, queues: [x], concurrency: 0 }"), &format!("{at}[0].concurrency"), &["1 to 1000000"]);
+    refused(
+        &pools("{ name: a, queues: [x], concurrency: 10001 }"),
+        &format!("{at}[0].concurrency"),
+        &["journal.rows_max"],
+    );
+    let many: Vec<String> = (0..65).map(|number| format!("{{ name: p{number}, queues: [q{number}] }}")).collect();
+    refused(&pools(&many.join(", ")), at, &["64 pools"]);
+    let queues: Vec<String> = (0..257).map(|number| format!("q{number}")).collect();
+    refused(&pools(&format!("{{ name: a, queues: [{}] }}", queues.join(", "))), at, &["256 queues"]);
+}
+
+#[test]
+fn weights_and_floors_of_a_pool_are_those_of_its_queues() {
+    let weighted = |queues: &str, weights: &str| {
+        pools(&format!("{{ name: a, queues: [{queues}], strategy: weighted, weights: {{ {weights} }} }}"))
+    };
+    let key = "scheduling.pools[0].weights";
+    refused(&weighted("x", "x: 1, y: 2"), &format!("{key}.y"), &["queue of the pool"]);
+    refused(&weighted("'x*'", "'x*': 2"), &format!("{key}.x*"), &["name of a queue"]);
+    refused(&weighted("x", "x: 0"), &format!("{key}.x"), &["1 to 1000"]);
+    loaded(&format!("{REGIONS}scheduling: {{ {} }}\n", weighted("'x*', y", "x7: 2, y: 1")));
+    refused(&pools("{ name: a, queues: [x], strategy: strict, weights: { x: 2 } }"), key, &["weighted"]);
+    refused(&pools("{ name: a, queues: [x], weights: { x: 2 } }"), "scheduling.pools[0].strategy", &["weighted"]);
+    let floor = "{ name: a, queues: [x, y, z], starvation_prevention: { enabled: true, min_dispatch_ratio: 0.34 } }";
+    refused(&pools(floor), "scheduling.pools[0].starvation_prevention.min_dispatch_ratio", &["3 queues"]);
+}
+
+#[test]
+fn no_queue_is_in_two_isolated_pools_nor_listed_where_it_never_comes() {
+    let two = |one: &str, other: &str, isolated: bool| {
+        pools(&format!(
+            "{{ name: a, queues: [{one}], isolated: true }}, {{ name: b, queues: [{other}], isolated: {isolated} }}"
+        ))
+    };
+    let key = "scheduling.pools[1].queues[0]";
+    for (one, other, isolated) in
+        [("x", "x", true), ("'x*'", "xy", true), ("x", "'?'", true), ("'a*'", "'*b'", true), ("'x*'", "xy", false)]
+    {
+        refused(&two(one, other, isolated), key, &["scheduling.pools[0]", "isolated"]);
+    }
+    for (one, other, isolated) in [("x", "y", true), ("'a*'", "'b*'", true), ("x", "'*'", false)] {
+        loaded(&format!("{REGIONS}scheduling: {{ {} }}\n", two(one, other, isolated)));
+    }
+}

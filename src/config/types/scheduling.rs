@@ -14,6 +14,29 @@ pub struct Scheduling {
     pub weights: BTreeMap<String, u32>,
     /// The least that each queue with jobs gets; none where starvation prevention is off.
     pub floor: Option<QueueFloor>,
+    /// The pool that the workers of this sidecar belong to, one of `pools`; none leaves it to their FETCHes.
+    pub pool: Option<String>,
+    /// The pools of workers; names are unique, and no queue is in two isolated ones.
+    pub pools: Vec<PoolConfig>,
+}
+
+/// A pool of workers. Spec: fair-scheduling 6.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolConfig {
+    /// Its name.
+    pub name: String,
+    /// Its queues, at least one: names, or globs with `*` and `?`.
+    pub queues: Vec<String>,
+    /// The jobs that its workers hold at once at most, each sidecar for itself; none without a bound.
+    pub concurrency: Option<u64>,
+    /// How its queues take turns; none leaves it to the FETCH, and without its word they take turns one by one.
+    pub strategy: Option<QueueOrder>,
+    /// Weights of its queues, as those of [`Scheduling`].
+    pub weights: BTreeMap<String, u32>,
+    /// Whether other workers get nothing of its queues.
+    pub isolated: bool,
+    /// The least that each of its queues with jobs gets.
+    pub floor: Option<QueueFloor>,
 }
 
 /// The least that each queue with jobs gets.

@@ -12,6 +12,7 @@ fn lease(job_id: &str) -> Lease {
         visibility: Duration::from_secs(30),
         until: None,
         ends: Moment::default(),
+        place: None,
     }
 }
 
@@ -69,4 +70,81 @@ async fn leases_are_bounded_in_number_and_size_and_the_oldest_goes_first() {
     assert!(store.lease_of(&upper.to_ascii_lowercase()).is_some(), "a UUID is the same however it is written");
     store.extend_leases(&region("us-east-1"), std::iter::once(upper), Some(Duration::MAX));
     assert_eq!(store.lease_of(upper).unwrap().visibility, Duration::from_secs(86_400));
+}
+
+fn placed(job_id: &str, pool: &str) -> Lease {
+    Lease { place: Some(LeasePlace { pool: Some(pool.into()), queue: Some("q".into()) }), ..lease(job_id) }
+}
+
+/// How many of `bound` places of a pool are left.
+fn left(store: &Arc<Journal>, pool: &str, bound: u64) -> u64 {
+    store.ask_places(&pool.into(), bound, bound).left()
+}
+
+#[tokio::test]
+async fn leases_take_places_of_their_pool_until_they_end_in_whatever_way() {
+    let store = Arc::new(open_at(None, 100));
+    store.leased(["a", "b", "c", "d"].map(|job_id| placed(job_id, "p")).into_iter());
+    store.leased(std::iter::once(placed("e", "other")));
+    store.leased(std::iter::once(lease("f")));
+    assert_eq!((left(&store, "p", 9), left(&store, "p", 2), left(&store, "other", 9)), (5, 0, 8));
+    store.end_lease(store.lease_of("a").unwrap().number, true);
+    store.end_lease(store.lease_of("b").unwrap().number, false);
+    store.free_place("c");
+    store.free_place("c");
+    assert_eq!(left(&store, "p", 9), 8);
+    // The same job is leased again: one place.
+    store.leased(std::iter::once(placed("d", "p")));
+    assert_eq!(left(&store, "p", 9), 8);
+    let mut taken = Vec::new();
+    store.taken_places(|place| taken.push(place.pool.as_deref().unwrap().to_owned()));
+    taken.sort_unstable();
+    assert_eq!(taken, ["other", "p"]);
+    (0..300).for_each(|number| take(&store, &format!("job-{number}")));
+    assert_eq!(left(&store, "p", 9), 9, "a lease that had to make room takes no place");
+}
+
+#[tokio::test]
+async fn places_that_are_asked_for_are_no_one_else_s_until_their_jobs_have_come_or_not() {
+    let store = Arc::new(open_at(None, 100));
+    let pool: Arc<str> = "p".into();
+    let mut first = store.ask_places(&pool, 3, 5);
+    let second = store.ask_places(&pool, 3, 5);
+    assert_eq!((first.left(), second.left(), left(&store, "p", 5)), (3, 2, 0));
+    store.leased(std::iter::once(placed("a", "p")));
+    first.came(1);
+    assert_eq!((first.left(), left(&store, "p", 5)), (2, 0));
+    drop(first);
+    assert_eq!(left(&store, "p", 5), 2);
+    drop(second);
+    assert_eq!(left(&store, "p", 5), 4);
+}
+
+#[tokio::test]
+async fn places_outlive_the_process_as_long_as_their_leases() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let store = Arc::new(open(&path));
+    store.leased(["a", "b", "c", "d"].map(|job_id| placed(job_id, "p")).into_iter());
+    drop(store);
+    let store = Arc::new(open(&path));
+    assert_eq!(left(&store, "p", 9), 5);
+    store.end_lease(store.lease_of("a").unwrap().number, true);
+    store.end_lease(store.lease_of("b").unwrap().number, false);
+    // The region has extended a lease of the earlier run: its new end is remembered, and it holds no longer than before.
+    let longer = Some(Duration::from_secs(600));
+    store.extend_leases(&region("us-east-1"), std::iter::once("c"), longer);
+    let c = store.lease_of("c").unwrap();
+    assert!(!c.holds(store.inner.clock.now()));
+    drop(store);
+    let store = Arc::new(open(&path));
+    assert_eq!((left(&store, "p", 9), store.lease_of("c").unwrap().ends), (7, c.ends));
+    let mut taken = 0;
+    store.inner.leases.lock().taken(Moment(c.ends.0 - 60_000)).for_each(|_| taken += 1);
+    assert_eq!(taken, 1, "the lease of d is over by then");
+    store.end_lease(c.number, true);
+    drop(store);
+    let places: i64 =
+        Connection::open(&path).unwrap().query_row("SELECT count(*) FROM place", [], |row| row.get(0)).unwrap();
+    assert_eq!(places, 1, "places go with their leases");
 }

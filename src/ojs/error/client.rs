@@ -54,6 +54,37 @@ impl ErrorDocument {
         .with("ojs_code", "OJS-1004")
     }
 
+    /// 409: a FETCH names another pool than that of the sidecar. Spec: fair-scheduling 6.2.
+    #[must_use]
+    pub fn pool_mismatch(pool: &str) -> Self {
+        Self::new(Reason::PoolMismatch,
+            "the worker names another pool than the one that all workers of this sidecar belong to; leave `pool` out, or call a sidecar of that pool",
+        )
+        .with("pool", pool)
+        .with("field", "pool")
+    }
+
+    /// 400: a FETCH names a pool that is not configured.
+    #[must_use]
+    pub fn unknown_pool<'a>(known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        Self::new(Reason::PoolUnknown,
+            "the worker names a pool that this sidecar does not have; use one of `details.known_pools`, or add the pool to `scheduling.pools`",
+        )
+        .with("known_pools", json!(known))
+        .with("field", "pool")
+    }
+
+    /// 400: a FETCH does not say its queues, or how many jobs it wants, in a way that its pool can be kept to.
+    #[must_use]
+    pub fn pool_unclear(field: &'static str) -> Self {
+        let message = format!(
+            "pools of workers are configured here, and `{field}` is missing or not of its kind, so that servers could hand out other jobs than the pool may have: \
+             send `queues` as a list of names and `count` as a number from 1 up"
+        );
+        Self::new(Reason::PoolUnclear, message).with("field", field)
+    }
+
     /// 403: a routing rule of the operator does not permit the region that the job is pinned to.
     #[must_use]
     pub fn pin_not_permitted(region: &str) -> Self {
@@ -119,6 +150,16 @@ impl ErrorDocument {
     #[must_use]
     pub fn method_not_allowed(allow: &'static str) -> Self {
         Self::not_allowed(allow, format!("this path answers to {allow}; use that method"))
+    }
+
+    /// 405: pools of workers are changed in the configuration.
+    #[must_use]
+    pub fn pools_are_configured() -> Self {
+        Self::not_allowed(
+            "GET",
+            "the pools of workers are those of `scheduling.pools` in this sidecar's configuration, which is read again without a restart: change \
+             them there; nothing was sent to a region",
+        )
     }
 
     /// 400: the request is not strict HTTP/1.1.

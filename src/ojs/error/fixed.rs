@@ -40,6 +40,10 @@ fixed! {
     residency: Residency,
         "the job is pinned to another region than this sidecar's, and `residency.read` does not let it be read here; \
          read it in its own region";
+    /// 403: all queues of a FETCH are those of isolated pools of other workers. Spec: fair-scheduling 6.3.
+    pool_isolated: PoolIsolated at "queues",
+        "all `queues` of this call belong to isolated pools, and this worker is of none of them; fetch from other queues, or have the \
+         worker belong to the pool: by `scheduling.pool` of its sidecar, or by `pool` in the call";
     /// 400: the job asks for `geo-pin` and names no region.
     pin_without_region: InvalidFederationMeta at "ojs.federation.region" as "OJS-1004",
         "`geo-pin` needs `ojs.federation.region`; name the region, or ask for another strategy";

@@ -3,10 +3,20 @@ use super::*;
 use crate::ojs::answer::is_error_document;
 use crate::ojs::fault::Fault;
 
+/// The refusals of FETCHes by pools of workers.
+fn of_pools() -> [ErrorDocument; 4] {
+    [
+        ErrorDocument::pool_mismatch("general"),
+        ErrorDocument::unknown_pool(["general"]),
+        ErrorDocument::pool_unclear("queues"),
+        ErrorDocument::pool_isolated(),
+    ]
+}
+
 #[test]
 fn every_document_has_the_five_members_and_a_reason() {
     let fault = Fault::not_an_object("meta");
-    for document in [
+    let documents = [
         ErrorDocument::from_fault(&fault),
         ErrorDocument::unknown_region("mars-1", ["us-east-1"]),
         ErrorDocument::unknown_address("mars-1", ["us-east-1"]),
@@ -27,6 +37,7 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::idempotency_key_invalid(),
         ErrorDocument::idempotency_key_reused(),
         ErrorDocument::lease_lost("eu-west-1"),
+        ErrorDocument::pools_are_configured(),
         ErrorDocument::outcomes_query(),
         ErrorDocument::decisions_query(),
         ErrorDocument::body_too_large(7),
@@ -60,7 +71,8 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::key_is_spent(&Fates::default()),
         ErrorDocument::part_refused("eu-west-1", StatusCode::CONFLICT),
         ErrorDocument::cron_elsewhere("eu-west-1"),
-    ] {
+    ];
+    for document in documents.into_iter().chain(of_pools()) {
         let json = document.to_json("req_1");
         assert!(is_error_document(&json));
         let read: Value = serde_json::from_slice(&json).unwrap();

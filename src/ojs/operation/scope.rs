@@ -35,6 +35,8 @@ pub enum Scope {
     Named,
     /// Read in one region, written to all.
     AllRegions,
+    /// Pools of workers: answered by us where they are configured here, else by the local region.
+    Scheduling,
     /// The local region.
     Local,
     /// The event stream that SDKs ask for.

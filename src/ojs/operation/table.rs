@@ -256,6 +256,9 @@ pub(super) static ROWS: &[Row] = &[
     row(GET, "/ojs/v1/admin/system/maintenance", Op::Definition, Scope::Sum),
     row(WRITE | DELETE, "/ojs/v1/admin/system/maintenance", Op::Definition, Scope::AllRegions),
     row(ANY, "/ojs/v1/admin/system/config", Op::Definition, Scope::AllRegions),
+    data(GET, "/ojs/v1/admin/pools", Op::Definition, Scope::Scheduling),
+    data(GET, "/ojs/v1/admin/scheduling/stats", Op::Definition, Scope::Scheduling),
+    data(ANY, "/ojs/v1/admin/pools/{}", Op::Definition, Scope::Scheduling),
     row(ANY, "/ojs/v1/admin/{*}", Op::Definition, Scope::Local),
     // The server itself.
     row(GET, "/ojs/v1/health/detail", Op::System, Scope::Local),

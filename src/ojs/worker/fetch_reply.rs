@@ -37,6 +37,8 @@ pub struct ClaimedJob<'b> {
     pub worker_id: Option<Cow<'b, str>>,
     /// When this attempt began, as the region shows it.
     pub started_at: Option<Cow<'b, str>>,
+    /// When it was enqueued, as the region shows it.
+    pub enqueued_at: Option<Cow<'b, str>>,
     /// How long it is leased when the call does not say. Units: milliseconds.
     pub visibility_ms: Option<u64>,
     text: &'b str,
@@ -102,7 +104,8 @@ impl<'b> FetchReply<'b> {
 impl<'b> ClaimedJob<'b> {
     fn read(text: &'b str, span: Span) -> Option<Self> {
         let (id, queue) = (Cow::default(), Cow::default());
-        let mut job = Self { id, queue, worker_id: None, started_at: None, visibility_ms: None, text, span };
+        let (worker_id, started_at, enqueued_at, visibility_ms) = (None, None, None, None);
+        let mut job = Self { id, queue, worker_id, started_at, enqueued_at, visibility_ms, text, span };
         let read = Scanner::again(text, span.0, &[]).object(|scanner, key| {
             let value = scanner.skip()?;
             let value = || slice(text, value);
@@ -112,6 +115,7 @@ impl<'b> ClaimedJob<'b> {
                 "queue" => job.queue = words().unwrap_or_default(),
                 "worker_id" => job.worker_id = words(),
                 "started_at" => job.started_at = words(),
+                "enqueued_at" => job.enqueued_at = words(),
                 "visibility_timeout_ms" => job.visibility_ms = value().and_then(|value| value.parse().ok()),
                 _ => {}
             }

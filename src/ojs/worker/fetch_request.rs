@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::edit::Edits;
 use super::members::{Members, Span, inside, joined, slice, text_of};
+use super::own_pool::{self, OwnPool};
 use super::own_turns::{self, OwnTurns};
 use crate::ojs::fault::Fault;
 use crate::ojs::segments::Segments;
@@ -77,6 +78,20 @@ impl<'b> FetchRequest<'b> {
     #[must_use]
     pub fn own_turns(&self) -> Option<OwnTurns> {
         own_turns::read(self.members.text, self.members.open, |queue| self.queues().any(|name| name == queue))
+    }
+
+    /// The pool that the worker names; none where it names none.
+    ///
+    /// Errors: a [`Fault`] where that could be read in two ways, or is no text.
+    pub fn own_pool(&self) -> Result<Option<OwnPool<'b>>, Fault> {
+        own_pool::read(self.members.text, self.members.open)
+    }
+
+    /// The same call for only the queues that are `wanted`, and without the name of its pool. `body` is the body that it was read from.
+    pub fn of_pool(&self, body: &Bytes, own: Option<&OwnPool<'_>>, wanted: impl Fn(&str) -> bool) -> Segments {
+        let mut edits = self.keep(body, wanted);
+        own.into_iter().flat_map(|own| &own.cuts).for_each(|span| edits.replace(*span, ""));
+        edits.apply(body)
     }
 
     /// The same call without these words. `body` is the body that it was read from.

@@ -12,6 +12,7 @@ mod heartbeat_reply;
 mod heartbeat_request;
 mod leased;
 mod members;
+mod own_pool;
 mod own_turns;
 #[cfg(test)]
 mod testing;
@@ -21,6 +22,7 @@ pub use fetch_request::FetchRequest;
 pub use heartbeat_reply::{Directive, HeartbeatReply};
 pub use heartbeat_request::HeartbeatRequest;
 pub use leased::Leased;
+pub use own_pool::OwnPool;
 pub use own_turns::OwnTurns;
 
 use std::borrow::Cow;

@@ -68,7 +68,7 @@ fn read_weights(text: &str, (start, _): Span, is_queue: impl Fn(&str) -> bool) -
 }
 
 /// Members: start of the name, end of the value, and whether it is to go.
-fn cuts(members: &[(usize, usize, bool)]) -> Vec<Span> {
+pub(super) fn cuts(members: &[(usize, usize, bool)]) -> Vec<Span> {
     let kept = members.iter().rposition(|(_, _, goes)| !goes).map_or(0, |last| last + 1);
     // In front of one that stays, a member goes with the comma behind it.
     let starts = members.iter().skip(1).map(|member| member.0);

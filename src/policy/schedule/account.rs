@@ -33,7 +33,7 @@ impl Account {
     pub(super) fn pay(&mut self, step: u64, count: u64) -> u64 {
         self.next = self.next.saturating_add(step.saturating_mul(count));
         self.taken = self.taken.saturating_add(count);
-        // More than was owed is no debt: the floor is kept in each window, whatever came before it.
+        // More than was owed is no debt: the floor is kept in each window, also behind one with many jobs.
         let paid = self.owed.min(count.saturating_mul(u64::from(WHOLE)));
         self.owed -= paid;
         paid

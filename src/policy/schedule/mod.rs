@@ -2,20 +2,24 @@
 //!
 //! Plain servers serve the `queues` of a FETCH strictly in their order. So the queue whose turn it is goes first and the others follow it:
 //! the turn of an empty queue costs no further call. [`Turns`] chooses that queue by its [`Rules`] and learns from the jobs that came;
-//! [`Lists`] keeps the turns of each list of queues that workers ask for.
+//! [`Lists`] keeps the turns of each list of queues that workers ask for. [`Pools`] says which workers may have jobs of which queues.
 //!
 //! Each sidecar shares out the jobs that pass it. Where each of them keeps a share, their sum does.
 //!
-//! Spec: fair-scheduling 5.2, 7, 8.
+//! Spec: fair-scheduling 5.2, 6, 7, 8.
 
 mod account;
 mod lists;
+mod pools;
 mod recent;
 mod rules;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 pub use lists::Lists;
+pub use pools::{Pool, PoolError, Pools};
 pub use rules::Rules;
+pub use tally::{Dispatched, Tally};
 pub use turns::{Call, Depth, End, Turns};

@@ -1,15 +1,16 @@
 //! How the queues of one list share the jobs that workers get.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::QueueOrder;
-use crate::config::Scheduling;
+use crate::config::{PoolConfig, QueueFloor, Scheduling};
 
 /// A whole, in the unit of shares: millionths.
 pub(super) const WHOLE: u32 = 1_000_000;
 
-/// The least that each queue with jobs gets, whatever the strategy is. Spec: fair-scheduling 8.
+/// The least that each queue with jobs gets, with any strategy. Spec: fair-scheduling 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     /// The share of each queue in the jobs of an interval. Units: millionths.
@@ -27,19 +28,32 @@ pub struct Rules {
     pub weights: BTreeMap<String, u32>,
     /// The least that each queue gets; none without starvation prevention.
     pub floor: Option<Floor>,
+    /// The pool of the workers, which take no turns together with others; none for workers of no pool.
+    pub pool: Option<Arc<str>>,
 }
 
-impl Rules {
-    /// The rules of a configuration.
-    #[must_use]
-    pub fn of(scheduling: &Scheduling) -> Self {
+impl Floor {
+    fn of(floor: QueueFloor) -> Self {
         // A ratio is at most 1 and is a share to a millionth.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a million")]
         let share = |ratio: f64| (ratio * f64::from(WHOLE)).ceil().clamp(0.0, f64::from(WHOLE)) as u32;
-        let floor =
-            scheduling.floor.map(|it| Floor { share: share(it.min_dispatch_ratio), interval: it.rotation_interval });
+        Self { share: share(floor.min_dispatch_ratio), interval: floor.rotation_interval }
+    }
+}
+
+impl Rules {
+    /// The rules of a configuration, for workers of no pool.
+    #[must_use]
+    pub fn of(scheduling: &Scheduling) -> Self {
         let strategy = scheduling.strategy.unwrap_or_default();
-        Self { strategy, weights: scheduling.weights.clone(), floor }
+        Self { strategy, weights: scheduling.weights.clone(), floor: scheduling.floor.map(Floor::of), pool: None }
+    }
+
+    /// The rules of a pool. Spec: fair-scheduling 6.1.
+    pub(super) fn of_pool(pool: &PoolConfig, name: Arc<str>) -> Self {
+        let strategy = pool.strategy.unwrap_or(QueueOrder::RoundRobin);
+        let (weights, floor) = (pool.weights.clone(), pool.floor.map(Floor::of));
+        Self { strategy, weights, floor, pool: Some(name) }
     }
 
     /// Whether a FETCH passes in the order that its worker wrote.

@@ -38,7 +38,8 @@ impl Server {
 }
 
 fn rules(strategy: QueueOrder, weights: &[(&str, u32)], floor: Option<Floor>) -> Rules {
-    Rules { strategy, weights: weights.iter().map(|(queue, weight)| ((*queue).to_owned(), *weight)).collect(), floor }
+    let weights = weights.iter().map(|(queue, weight)| ((*queue).to_owned(), *weight)).collect();
+    Rules { strategy, weights, floor, pool: None }
 }
 
 fn turns(rules: &Rules, queues: &[&str]) -> Turns {
@@ -239,7 +240,7 @@ proptest! {
         let names: Vec<String> = (0..weights.len()).map(|at| format!("q{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let by_name: BTreeMap<String, u32> = names.iter().map(|name| (*name).to_owned()).zip(weights.iter().copied()).collect();
-        let rules = Rules { strategy: QueueOrder::Weighted, weights: by_name, floor: None };
+        let rules = Rules { strategy: QueueOrder::Weighted, weights: by_name, floor: None, pool: None };
         let (now, mut server) = (Instant::now(), Server(vec![1 << 40; names.len()]));
         let mut turns = Turns::new(&rules, &names, Draw::from_seed(seed), now);
         let sum: u32 = weights.iter().sum();

@@ -10,6 +10,7 @@
 //! | figures | [`sum`] | all, added up |
 //! | definitions that all regions share | [`alike`] | written to all, read in one |
 //! | event streams | [`streams`] | that of the job or the local one |
+//! | pools of workers, where they are configured | [`scheduling`] | none |
 //! | the manifest, the health | [`manifest`], [`health`] | all; none |
 //!
 //! [`residency`] judges every answer that shows a job where `residency.read` restricts reads.
@@ -22,6 +23,7 @@ pub(crate) mod manifest;
 pub(crate) mod named;
 pub(crate) mod owned;
 pub(crate) mod residency;
+pub(crate) mod scheduling;
 pub(crate) mod streams;
 pub(crate) mod sum;
 pub(crate) mod worker;

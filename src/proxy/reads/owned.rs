@@ -62,6 +62,9 @@ async fn to_owner(
         && let Some(region) = &exchange.region
     {
         proxy.shared.saw(ChangeKind::Cancelled, &id, region, None);
+        if !proxy.shared.pools.is_empty() {
+            proxy.shared.journal.free_place(&id);
+        }
     }
     Ok(response)
 }

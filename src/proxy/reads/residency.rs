@@ -97,7 +97,7 @@ fn is_foreign_definition(proxy: &Proxy, index: RegionIndex, piece: &[u8]) -> boo
 /// As [`admit_unjudged`] for a call whose answer is streamed.
 pub(crate) fn admit(proxy: &Proxy, exchange: &Exchange) -> Result<(), ErrorDocument> {
     let matched = &exchange.matched;
-    let is_passed = matches!(matched.scope, Scope::Local | Scope::Tunnel);
+    let is_passed = matches!(matched.scope, Scope::Local | Scope::Tunnel | Scope::Scheduling);
     let is_unjudged = is_passed && matches!(matched.class, Class::Stream | Class::Other);
     if is_unjudged { admit_unjudged(proxy, exchange) } else { Ok(()) }
 }

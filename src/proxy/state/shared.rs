@@ -21,7 +21,7 @@ use super::watch::Watched;
 use crate::config::{Config, DuplicateIds};
 use crate::journal::Journal;
 use crate::net::pool::Pool;
-use crate::policy::{Budgets, Concurrency, Glob, QueueLists, QueueRules, RegionIndex, View};
+use crate::policy::{Budgets, Concurrency, Glob, Pools, QueueLists, QueueRules, RegionIndex, Tally, View};
 use crate::region::discovery::Discovered;
 use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
@@ -84,6 +84,10 @@ pub struct Shared {
     pub queue_turns: Arc<Mutex<QueueLists>>,
     /// How the queues of a FETCH share the jobs, by the configuration.
     pub queue_rules: QueueRules,
+    /// The pools of workers.
+    pub pools: Pools,
+    /// The figures of pools and their queues.
+    pub tally: Arc<Mutex<Tally>>,
     /// Queues that are fetched from no other region although the configuration names them.
     pub unfit: ExcludedQueues,
     /// How many redirects we may add, overall and to each region.

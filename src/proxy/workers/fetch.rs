@@ -6,17 +6,19 @@
 //!
 //! An isolated region is not asked, and its jobs are left to their leases where it answers after the isolation was set.
 //!
-//! Where queues take turns, the one whose turn it is goes first.
+//! Where queues take turns, the one whose turn it is goes first. Queues of isolated pools are taken out of the calls of other workers,
+//! and a pool with a bound asks for as many jobs as it has places for.
 //!
 //! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked, nor while
 //! `hub.fetch: heard` waits for the hub.
 //!
 //! Jobs whose worker has disconnected by the time they are claimed are parked for its next FETCH.
 //!
-//! Spec: ojs-protocol 2.2, 5.3, 5.4.
+//! Spec: ojs-protocol 2.2, 5.3, 5.4; fair-scheduling 6.
 
 mod claim;
 mod paused;
+mod pooled;
 mod round;
 mod turn;
 
@@ -26,6 +28,7 @@ use crate::net::IncomingBody;
 use http::{Request, Response};
 
 use self::paused::without_paused;
+use self::pooled::of_pool;
 use self::round::{Local, Round};
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
@@ -47,7 +50,7 @@ const HOLD_PARTS: u32 = 4;
 ///
 /// A region that holds the call back for as long as the client waits has no jobs for it, which is answered as such.
 ///
-/// Errors: when no region answered, 503 `owner_unavailable` where nothing was sent, else 504: its jobs come back when their leases end.
+/// Errors: with pools of workers those of [`of_pool`]; when no region answered, 503 `owner_unavailable` where nothing was sent, else 504: its jobs come back when their leases end.
 pub(crate) async fn fetch(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -57,6 +60,10 @@ pub(crate) async fn fetch(
     let (halts, pauses) = proxy.with_view(|view| (view.maintenance || view.fetch_waits, view.pauses.clone()));
     if halts {
         return Ok(handed_out(exchange, &[]));
+    }
+    let mut pool = None;
+    if !proxy.shared.pools.is_empty() {
+        (pool, body) = of_pool(proxy, body)?;
     }
     if let Some(pauses) = pauses.filter(|pauses| pauses.has_queues()) {
         let Some(rest) = without_paused(proxy, &pauses, body) else { return Ok(handed_out(exchange, &[])) };
@@ -68,11 +75,15 @@ pub(crate) async fn fetch(
     let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth).ok();
     let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
+    if let Some(pool) = pool {
+        let now = proxy.shared.registry.clock().now();
+        proxy.shared.tally.lock().fetched(worker.unwrap_or_default(), pool.name(), now);
+    }
     let started = Instant::now();
-    let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), worker);
+    let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), (worker, pool));
     round.take_kept();
     // No job is claimed for a disconnected worker.
-    if !exchange.client().is_disconnected() {
+    if !exchange.client().is_disconnected() && round.take_places() {
         round.ask_local().await;
         round.ask_others(exchange.client()).await;
     }

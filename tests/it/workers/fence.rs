@@ -175,7 +175,7 @@ async fn the_last_attempt_ends_a_job_wherever_its_region_counts_attempts() {
 }
 
 /// A folder's journal holds these bytes.
-fn is_on_disk(stage: &Stage, needle: &str) -> bool {
+pub(super) fn is_on_disk(stage: &Stage, needle: &str) -> bool {
     let mut files = std::fs::read_dir(stage.files.path()).unwrap().map(|file| file.unwrap().path());
     files.any(|path| {
         let is_journal = path.file_name().unwrap().to_str().unwrap().starts_with("journal");

@@ -7,6 +7,8 @@ mod fleet;
 mod held;
 mod isolated;
 mod one;
+mod pools;
+mod scheduling;
 mod sdk;
 mod settle;
 mod turns;

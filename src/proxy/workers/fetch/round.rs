@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,12 +12,13 @@ use tokio::time::Instant;
 use super::claim::{claimant, lease};
 use super::turn::Turn;
 use crate::base::RegionId;
-use crate::journal::Lease;
+use crate::base::text::read_rfc3339;
+use crate::journal::{AskedPlaces, Lease, LeasePlace};
 use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::outcome::Moment;
-use crate::policy::{GuardClass, RegionIndex, permits};
+use crate::policy::{GuardClass, Pool, RegionIndex, permits};
 use crate::proxy::{
     call::{
         ask::{NoAnswer, Question, ask},
@@ -59,6 +61,9 @@ pub(super) struct Round<'p, 'b> {
     claims: Option<&'b FetchRequest<'b>>,
     worker: Option<&'b str>,
     turn: Option<Turn<'p, 'b>>,
+    pool: Option<&'p Pool>,
+    /// The places that its pool has for further jobs; none without a bound.
+    places: Option<AskedPlaces>,
 }
 
 impl<'p, 'b> Round<'p, 'b> {
@@ -68,11 +73,12 @@ impl<'p, 'b> Round<'p, 'b> {
         head: Head,
         body: &'b Bytes,
         claims: Option<&'b FetchRequest<'b>>,
-        worker: Option<&'b str>,
+        (worker, pool): (Option<&'b str>, Option<&'p Pool>),
     ) -> Self {
         let (jobs, local) = (Vec::new(), Local::Unasked);
-        let turn = claims.and_then(|claims| Turn::of(proxy, claims));
-        Self { jobs, local, base: None, first: false, changed: false, proxy, class, head, body, claims, worker, turn }
+        let turn = claims.and_then(|claims| Turn::of(proxy, claims, pool));
+        let (base, first, changed, places) = (None, false, false, None);
+        Self { jobs, local, base, first, changed, proxy, class, head, body, claims, worker, turn, pool, places }
     }
 
     /// The worker that may get parked jobs of this call; `None` for a worker without a name.
@@ -102,7 +108,20 @@ impl<'p, 'b> Round<'p, 'b> {
     /// How many jobs the worker still wants; `None` where the call does not say it in a way that we can count by.
     fn missing(&self) -> Option<usize> {
         let wanted = self.claims.filter(|claims| claims.queues().next().is_some())?.count()?;
-        Some(wanted.saturating_sub(self.jobs.len()))
+        let missing = wanted.saturating_sub(self.jobs.len());
+        let places = self.places.as_ref().map(|places| usize::try_from(places.left()).unwrap_or(usize::MAX));
+        Some(places.map_or(missing, |left| missing.min(left)))
+    }
+
+    /// Sets places of the worker's pool aside for the missing jobs. Returns whether regions may be asked: the pool has no bound, or a place is left.
+    pub(super) fn take_places(&mut self) -> bool {
+        let bounded = self.pool.and_then(|pool| Some((pool.name(), pool.concurrency()?)));
+        let Some((pool, bound)) = bounded else { return true };
+        let missing = self.missing().unwrap_or_default() as u64;
+        let places = self.proxy.shared.journal.ask_places(pool, missing, bound);
+        let is_left = places.left() > 0;
+        self.places = Some(places);
+        is_left
     }
 
     /// Asks the local region for all that is missing.
@@ -118,7 +137,7 @@ impl<'p, 'b> Round<'p, 'b> {
         }
         match (self.claims, missing) {
             (Some(_), Some(missing)) if self.turn.is_some() => self.ask_local_by_turn(index, missing).await,
-            (Some(claims), Some(missing)) if !self.jobs.is_empty() => {
+            (Some(claims), Some(missing)) if !self.jobs.is_empty() || self.places.is_some() => {
                 self.ask_local_for(index, claims.part(self.body, missing, |_| true).into_vec()).await;
             }
             _ => {
@@ -262,6 +281,7 @@ impl<'p, 'b> Round<'p, 'b> {
             }
             if fit(job) {
                 leases.extend(self.lease(job, region));
+                self.tally(job, now);
                 shared.saw_leased(job, region);
                 let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
                 let raw = answer.body.slice_ref(job.raw().as_bytes());
@@ -271,7 +291,10 @@ impl<'p, 'b> Round<'p, 'b> {
             }
         }
         if !leases.is_empty() {
+            let count = leases.len() as u64;
             shared.journal.leased(leases.into_iter());
+            // Afterwards, so that no other FETCH takes their places in between.
+            self.places.iter_mut().for_each(|places| places.came(count));
         }
         if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
             shared.workers.fetched(worker, region, now);
@@ -296,7 +319,28 @@ impl<'p, 'b> Round<'p, 'b> {
             visibility: lease(self.claims, Some(job)),
             until: None,
             ends: Moment::default(),
+            place: self.place(job),
         })
+    }
+
+    /// Counts a job for the figures of its queue.
+    fn tally(&self, job: &ClaimedJob<'_>, now: std::time::Instant) {
+        let shared = &self.proxy.shared;
+        let Some(queue) = shared.pools.queue(self.pool, &job.queue) else { return };
+        let [started, enqueued] = [&job.started_at, &job.enqueued_at].map(|at| at.as_deref().and_then(read_rfc3339));
+        let wait =
+            started.zip(enqueued).map(|(started, enqueued)| Duration::from_millis(started.saturating_sub(enqueued)));
+        shared.tally.lock().dispatched(queue, wait, now);
+    }
+
+    fn place(&self, job: &ClaimedJob<'_>) -> Option<LeasePlace> {
+        let pools = &self.proxy.shared.pools;
+        if pools.is_empty() {
+            return None;
+        }
+        let pool = self.pool.map(|pool| Arc::clone(pool.name()));
+        let queue = pools.queue(self.pool, &job.queue).cloned();
+        (pool.is_some() || queue.is_some()).then_some(LeasePlace { pool, queue })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::ojs::worker::{FetchRequest, OwnTurns};
-use crate::policy::{QueueCall, QueueCallEnd, QueueDepth, QueueRules, QueueTurns, RegionIndex};
+use crate::policy::{Pool, QueueCall, QueueCallEnd, QueueDepth, QueueRules, QueueTurns, RegionIndex};
 use crate::proxy::state::Proxy;
 
 /// Queues of a list that take turns at most: a worker serves a few, and all lists are kept.
@@ -30,15 +30,16 @@ pub(super) struct Turn<'p, 'b> {
 }
 
 impl<'p, 'b> Turn<'p, 'b> {
-    /// The turns of a FETCH; none where it passes as its worker wrote it. The configuration goes before the words of the worker.
-    pub(super) fn of(proxy: &'p Proxy, claims: &'b FetchRequest<'b>) -> Option<Self> {
-        let configured = &proxy.shared.queue_rules;
-        let is_silent = proxy.shared.config.scheduling.strategy.is_none();
+    /// The turns of a FETCH of a worker of this pool, or of none; none where it passes as its worker wrote it. The configuration goes before the words of
+    /// the worker.
+    pub(super) fn of(proxy: &'p Proxy, claims: &'b FetchRequest<'b>, pool: Option<&'p Pool>) -> Option<Self> {
+        let of_none = || (&proxy.shared.queue_rules, proxy.shared.config.scheduling.strategy.is_none());
+        let (configured, is_silent) = pool.map_or_else(of_none, |pool| (pool.rules(), pool.is_silent()));
         let mut own = claims.own_turns();
         let rules = match own.as_mut().map(|own| (own.order, &mut own.weights)) {
             Some((Some(strategy), weights)) if is_silent => {
-                let floor = configured.floor;
-                Some(Cow::Owned(QueueRules { strategy, weights: std::mem::take(weights), floor }))
+                let (floor, pool) = (configured.floor, configured.pool.clone());
+                Some(Cow::Owned(QueueRules { strategy, weights: std::mem::take(weights), floor, pool }))
             }
             // A word that is not understood is left for the server where nothing is configured.
             Some((None, _)) if is_silent && configured.keep_the_order() => return None,

@@ -1,0 +1,162 @@
+//! Pools of workers.
+
+use super::super::raw::RawPool;
+use super::super::types::PoolConfig;
+use super::collect::Check;
+use crate::base::QueueOrder;
+
+/// Each has a row in the metrics, as has each of its queues.
+const POOLS_MAX: usize = 64;
+/// Queues of all pools together.
+const QUEUES_MAX: usize = 256;
+
+impl Check {
+    /// `scheduling.pools`: each name once, and no queue in two isolated ones. `leases_max`: how many leases the journal remembers.
+    pub(super) fn pools(&mut self, raw: Vec<Option<RawPool>>, leases_max: usize) -> Vec<PoolConfig> {
+        const PATH: &str = "scheduling.pools";
+        if raw.len() > POOLS_MAX {
+            self.refuse(PATH, &format!("expected at most {POOLS_MAX} pools"));
+            return Vec::new();
+        }
+        let mut pools: Vec<PoolConfig> = Vec::new();
+        let mut places = Vec::new();
+        for (at, raw) in raw.into_iter().enumerate() {
+            let path = format!("{PATH}[{at}]");
+            let Some(pool) = raw.and_then(|raw| self.pool(&path, raw)) else { continue };
+            if pools.iter().any(|it| it.name == pool.name) {
+                self.refuse(&format!("{path}.name"), "the name is that of another pool: expected a name of its own");
+            }
+            pools.push(pool);
+            places.push(path);
+        }
+        if pools.iter().map(|pool| pool.queues.len()).sum::<usize>() > QUEUES_MAX {
+            self.refuse(PATH, &format!("expected at most {QUEUES_MAX} queues in all pools together"));
+            return pools;
+        }
+        self.isolated_queues(&pools, &places);
+        self.bounds(&pools, &places, leases_max);
+        pools
+    }
+
+    fn pool(&mut self, path: &str, raw: RawPool) -> Option<PoolConfig> {
+        let [of_name, of_queues, of_weights] = ["name", "queues", "weights"].map(|key| format!("{path}.{key}"));
+        if raw.name.is_none() && !self.is_wrong_within(&of_name) {
+            self.refuse(&of_name, "expected the name of the pool");
+        }
+        let queues = raw.queues.unwrap_or_default();
+        if queues.is_empty() && !self.is_wrong_within(&of_queues) {
+            self.refuse(&of_queues, "expected the queues of the pool: one at least, as a name or a glob");
+        }
+        for (at, queue) in queues.iter().enumerate() {
+            if queues[..at].contains(queue) {
+                self.refuse(&format!("{of_queues}[{at}]"), "the queue is listed already: leave it out");
+            }
+        }
+        let strategy = raw.strategy.as_deref().and_then(QueueOrder::parse);
+        let weights = self.weights(path, strategy, raw.weights);
+        for queue in weights.keys() {
+            let is_its = !is_glob(queue) && queues.iter().any(|pattern| meet(pattern, queue));
+            if !is_its && !queues.is_empty() {
+                let rule = "expected the name of a queue of the pool: add it to the pool's queues, or leave it out";
+                self.refuse(&format!("{of_weights}.{queue}"), rule);
+            }
+        }
+        let floor = self.queue_floor(path, &raw.starvation_prevention, queues.len().max(weights.len()));
+        let (concurrency, isolated) = (raw.concurrency, raw.isolated == Some(true));
+        Some(PoolConfig { name: raw.name?, queues, concurrency, strategy, weights, isolated, floor })
+    }
+
+    /// A queue of an isolated pool is in no other isolated one, and by its name in no other pool at all.
+    fn isolated_queues(&mut self, pools: &[PoolConfig], places: &[String]) {
+        for (owner, of_owner) in pools.iter().zip(places).filter(|(pool, _)| pool.isolated) {
+            for (other, path) in pools.iter().zip(places).filter(|(_, path)| *path != of_owner) {
+                // Of two isolated pools the later one is refused.
+                let is_later = place_of(places, path) > place_of(places, of_owner);
+                for (at, queue) in other.queues.iter().enumerate() {
+                    let is_in_vain = if other.isolated { is_later } else { !is_glob(queue) };
+                    if is_in_vain && owner.queues.iter().any(|pattern| meet(pattern, queue)) {
+                        let rule = format!(
+                            "`{of_owner}` is isolated and has the queue too, so that workers of this pool get nothing of it: leave it out of one of them"
+                        );
+                        self.refuse(&format!("{path}.queues[{at}]"), &rule);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Jobs are counted by their leases, so that all of them must be remembered.
+    fn bounds(&mut self, pools: &[PoolConfig], places: &[String], leases_max: usize) {
+        let mut sum = 0_u64;
+        for (pool, path) in pools.iter().zip(places) {
+            sum = sum.saturating_add(pool.concurrency.unwrap_or(0));
+            if sum > leases_max as u64 {
+                let rule = format!(
+                    "the pools up to this one may hold {sum} jobs, and the journal remembers {leases_max} leases: expected less, or raise `journal.rows_max`"
+                );
+                self.refuse(&format!("{path}.concurrency"), &rule);
+                return;
+            }
+        }
+    }
+}
+
+fn place_of(places: &[String], path: &String) -> Option<usize> {
+    places.iter().position(|it| it == path)
+}
+
+fn is_glob(queue: &str) -> bool {
+    queue.contains(['*', '?'])
+}
+
+/// Whether a queue can fit both patterns: `*` stands for any run of characters, `?` for one.
+fn meet(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    // By the characters that are left of `other`, from the end of `one` on: whether the rest of both can be the same text.
+    let mut below: Vec<bool> = vec![false; other.len() + 1];
+    for place in (0..=one.len()).rev() {
+        let mut row = vec![false; other.len() + 1];
+        for at in (0..=other.len()).rev() {
+            row[at] = match (one.get(place), other.get(at)) {
+                (None, None) => true,
+                (Some('*'), then) => below[at] || (then.is_some() && row[at + 1]),
+                (_, Some('*')) => row[at + 1] || (place < one.len() && below[at]),
+                (Some(a), Some(b)) => (a == b || *a == '?' || *b == '?') && below[at + 1],
+                _ => false,
+            };
+        }
+        below = row;
+    }
+    below[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wildmatch::WildMatch;
+
+    use super::*;
+
+    /// All texts of at most three characters of `ab`, which are enough for patterns as short as those below.
+    fn texts() -> Vec<String> {
+        let mut texts = vec![String::new()];
+        for from in 0..15 {
+            let longer: Vec<String> = ["a", "b"].map(|c| format!("{}{c}", texts[from])).into();
+            texts.extend(longer);
+        }
+        texts
+    }
+
+    proptest! {
+        #[test]
+        fn two_patterns_meet_where_a_text_fits_both(one in "[ab?*]{0,3}", other in "[ab?*]{0,3}") {
+            let (fits_one, fits_other) = (WildMatch::new(&one), WildMatch::new(&other));
+            let is_both = texts().iter().any(|text| fits_one.matches(text) && fits_other.matches(text));
+            // A common text is as long as both patterns together at most; that of these is in the list.
+            prop_assert!(!is_both || meet(&one, &other), "{} {}", one, other);
+            if one.len() + other.len() <= 4 {
+                prop_assert_eq!(meet(&one, &other), is_both, "{} {}", one, other);
+            }
+        }
+    }
+}

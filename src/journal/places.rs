@@ -1,0 +1,67 @@
+//! The places that leases take in pools of workers, and those that FETCHes under way may come to take.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use super::lease::Lease;
+use crate::outcome::Moment;
+
+/// The places by pool; those of workers of no pool are together. Bounded by the leases, and by the FETCHes under way.
+#[derive(Debug, Default)]
+pub(super) struct Places(HashMap<Option<Arc<str>>, Taken, RandomState>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    /// The ends and the numbers of leases. Those that are over may still be among them.
+    held: BTreeSet<(Moment, u64)>,
+    /// The jobs that regions were asked for, or are about to be.
+    asked: u64,
+}
+
+impl Places {
+    /// A lease takes its place, where it has one.
+    pub(super) fn add(&mut self, lease: &Lease) {
+        if let Some(place) = &lease.place {
+            self.0.entry(place.pool.clone()).or_default().held.insert((lease.ends, lease.number));
+        }
+    }
+
+    /// A lease gives its place back, where it has one.
+    pub(super) fn remove(&mut self, lease: &Lease) {
+        let Some(place) = &lease.place else { return };
+        if let Some(taken) = self.0.get_mut(&place.pool) {
+            taken.held.remove(&(lease.ends, lease.number));
+            if taken.held.is_empty() && taken.asked == 0 {
+                self.0.remove(&place.pool);
+            }
+        }
+    }
+
+    /// Sets places of a pool with so many aside for a FETCH that wants some. Returns how many; all that are set aside are given back by
+    /// [`Self::give_back`].
+    pub(super) fn ask(&mut self, pool: &Arc<str>, wanted: u64, bound: u64, at: Moment) -> u64 {
+        let taken = self.0.entry(Some(Arc::clone(pool))).or_default();
+        while taken.held.first().is_some_and(|(ends, _)| *ends <= at) {
+            taken.held.pop_first();
+        }
+        let left = bound.saturating_sub(taken.held.len() as u64 + taken.asked);
+        let given = wanted.min(left);
+        taken.asked += given;
+        given
+    }
+
+    /// So many places are set aside no longer.
+    pub(super) fn give_back(&mut self, pool: &Arc<str>, count: u64) {
+        if let Some(taken) = self.0.get_mut(&Some(Arc::clone(pool))) {
+            taken.asked = taken.asked.saturating_sub(count);
+        }
+    }
+
+    /// The numbers of the leases that hold a place at a moment.
+    pub(super) fn held(&self, at: Moment) -> impl Iterator<Item = u64> {
+        let held = self.0.values().flat_map(|taken| &taken.held);
+        held.filter(move |(ends, _)| *ends > at).map(|(_, number)| *number)
+    }
+}

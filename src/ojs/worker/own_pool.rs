@@ -1,0 +1,83 @@
+//! The pool that a FETCH names.
+
+use std::borrow::Cow;
+
+use super::members::{Span, slice, text_of};
+use super::own_turns::cuts;
+use crate::ojs::fault::Fault;
+use crate::ojs::key::{Likeness, likeness};
+use crate::ojs::scan::Scanner;
+
+const POOL: &str = "pool";
+
+/// The pool that a FETCH names. Spec: fair-scheduling 6.2.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OwnPool<'b> {
+    /// Its name.
+    pub name: Cow<'b, str>,
+    /// The parts of the body to cut out so that the name is not there, each with the comma that belongs to it.
+    pub(super) cuts: Vec<Span>,
+}
+
+/// Reads the name in a body that was read before; `null` names none.
+pub(super) fn read(text: &str, open: usize) -> Result<Option<OwnPool<'_>>, Fault> {
+    let mut members: Vec<(usize, usize, bool)> = Vec::new();
+    let mut pool = None;
+    Scanner::again(text, open, &[]).object(|scanner, key| {
+        let name = key.decode();
+        let span = scanner.skip()?;
+        let is_pool = match likeness(&name, POOL) {
+            Likeness::Different => false,
+            Likeness::Exact if pool.is_none() => {
+                pool = Some(span);
+                true
+            }
+            Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(POOL)),
+        };
+        members.push((key.at, span.1, is_pool));
+        Ok::<(), Fault>(())
+    })?;
+    let Some(raw) = pool.and_then(|span| slice(text, span)).filter(|raw| *raw != "null") else { return Ok(None) };
+    let name = text_of(raw).ok_or_else(Fault::pool_is_no_text)?;
+    Ok(Some(OwnPool { name, cuts: cuts(&members) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use crate::ojs::worker::FetchRequest;
+    use crate::ojs::worker::testing::together;
+
+    fn cut(body: &str, wanted: impl Fn(&str) -> bool) -> (Option<String>, String) {
+        let claims = FetchRequest::read(body.as_bytes(), 64).unwrap();
+        let own = claims.own_pool().unwrap();
+        let cut = together(claims.of_pool(&Bytes::copy_from_slice(body.as_bytes()), own.as_ref(), wanted));
+        (own.map(|own| own.name.into_owned()), cut)
+    }
+
+    #[test]
+    fn the_name_of_a_pool_and_foreign_queues_are_cut_out_and_all_else_stays() {
+        for (body, name, rest) in [
+            (r#"{"pool":"p","queues":["a","b"]}"#, Some("p"), r#"{"queues":["a"]}"#),
+            (
+                r#"{ "queues" : ["b" , "a"], "pool" : "p" , "x":1E400 }"#,
+                Some("p"),
+                r#"{ "queues" : ["a"], "x":1E400 }"#,
+            ),
+            (r#"{"queues":["a"],"p\u006fol":"\u0070"}"#, Some("p"), r#"{"queues":["a"]}"#),
+            (r#"{"queues":["a"],"pool":null}"#, None, r#"{"queues":["a"],"pool":null}"#),
+            (r#"{"queues":["a"],"x":{"pool":"p"}}"#, None, r#"{"queues":["a"],"x":{"pool":"p"}}"#),
+        ] {
+            assert_eq!(cut(body, |queue| queue != "b"), (name.map(str::to_owned), rest.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_pool_that_could_be_read_in_two_ways_or_is_no_text_is_refused() {
+        for member in [r#""pool":"p","pool":"p""#, r#""Pool":"p""#, r#""pool":7"#, r#""pool":["p"]"#] {
+            let body = format!(r#"{{"queues":["a"],{member}}}"#);
+            assert!(FetchRequest::read(body.as_bytes(), 64).unwrap().own_pool().is_err(), "{body}");
+        }
+    }
+}

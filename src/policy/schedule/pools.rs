@@ -1,0 +1,241 @@
+//! The pools of workers: which of them a worker belongs to, and which queues it may have jobs of.
+
+use std::sync::Arc;
+
+use super::rules::Rules;
+use crate::config::{PoolConfig, Scheduling};
+use crate::policy::glob::Glob;
+
+/// A pool of workers. Spec: fair-scheduling 6.
+#[derive(Debug)]
+pub struct Pool {
+    name: Arc<str>,
+    queues: Vec<(Arc<str>, Glob)>,
+    concurrency: Option<u64>,
+    isolated: bool,
+    rules: Rules,
+    is_silent: bool,
+}
+
+/// The pools of a configuration.
+#[derive(Debug, Default)]
+pub struct Pools {
+    all: Vec<Pool>,
+    /// The place of the pool that the workers of this sidecar belong to.
+    own: Option<usize>,
+    isolates: bool,
+}
+
+/// The reason why a worker belongs to no pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolError<'p> {
+    /// It names another one than this, which all workers of this sidecar belong to.
+    Other(&'p str),
+    /// It names one that there is not.
+    Unknown,
+}
+
+impl Pool {
+    fn of(pool: &PoolConfig) -> Self {
+        let name: Arc<str> = pool.name.as_str().into();
+        Self {
+            queues: pool.queues.iter().map(|queue| (queue.as_str().into(), Glob::new(queue))).collect(),
+            concurrency: pool.concurrency,
+            isolated: pool.isolated,
+            rules: Rules::of_pool(pool, Arc::clone(&name)),
+            is_silent: pool.strategy.is_none(),
+            name,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The jobs that its workers hold at once at most; none without a bound.
+    #[must_use]
+    pub const fn concurrency(&self) -> Option<u64> {
+        self.concurrency
+    }
+
+    /// Its queues, as the configuration writes them.
+    pub fn queues(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.queues.iter().map(|(name, _)| name)
+    }
+
+    /// Whether other workers get nothing of its queues.
+    #[must_use]
+    pub const fn is_isolated(&self) -> bool {
+        self.isolated
+    }
+
+    /// How its queues take turns.
+    #[must_use]
+    pub const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Whether its configuration has no strategy, so that the words of its workers count.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    fn has(&self, queue: &str) -> bool {
+        self.queue(queue).is_some()
+    }
+
+    /// A queue as the configuration writes it.
+    fn queue(&self, queue: &str) -> Option<&Arc<str>> {
+        self.queues.iter().find(|(_, known)| known.matches(queue)).map(|(name, _)| name)
+    }
+}
+
+impl Pools {
+    /// The pools of a configuration.
+    #[must_use]
+    pub fn of(scheduling: &Scheduling) -> Self {
+        let all: Vec<Pool> = scheduling.pools.iter().map(Pool::of).collect();
+        let own = scheduling.pool.as_deref().and_then(|own| all.iter().position(|pool| *pool.name == *own));
+        let isolates = all.iter().any(|pool| pool.isolated);
+        Self { all, own, isolates }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether one of them is isolated.
+    #[must_use]
+    pub const fn isolates(&self) -> bool {
+        self.isolates
+    }
+
+    /// All of them, in the operator's order.
+    pub fn all(&self) -> impl Iterator<Item = &Pool> {
+        self.all.iter()
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|pool| &*pool.name)
+    }
+
+    /// The pool of a worker that asks for these queues: that of the sidecar, else the one that it names, else the only one that has all of the queues.
+    ///
+    /// Errors: [`PoolError`] for a name that cannot be followed.
+    pub fn of_worker(&self, named: Option<&str>, queues: &[&str]) -> Result<Option<&Pool>, PoolError<'_>> {
+        if let Some(own) = self.own.and_then(|own| self.all.get(own)) {
+            let is_its = named.is_none_or(|name| *own.name == *name);
+            return if is_its { Ok(Some(own)) } else { Err(PoolError::Other(&own.name)) };
+        }
+        if let Some(name) = named {
+            return self.all.iter().find(|pool| *pool.name == *name).map(Some).ok_or(PoolError::Unknown);
+        }
+        if queues.is_empty() {
+            return Ok(None);
+        }
+        let mut fitting = self.all.iter().filter(|pool| queues.iter().all(|queue| pool.has(queue)));
+        let first = fitting.next();
+        Ok(first.filter(|_| fitting.next().is_none()))
+    }
+
+    /// A queue as the configuration writes it, first that of the worker's pool; none for a queue of no pool.
+    #[must_use]
+    pub fn queue<'p>(&'p self, pool: Option<&'p Pool>, queue: &str) -> Option<&'p Arc<str>> {
+        pool.into_iter().chain(&self.all).find_map(|pool| pool.queue(queue))
+    }
+
+    /// Whether workers of a pool, or of none, may have jobs of a queue.
+    #[must_use]
+    pub fn permit(&self, pool: Option<&Pool>, queue: &str) -> bool {
+        let is_foreign = |other: &Pool| pool.is_none_or(|pool| pool.name != other.name);
+        !self.isolates || !self.all.iter().any(|other| other.isolated && is_foreign(other) && other.has(queue))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::base::QueueOrder;
+
+    fn pool(name: &str, queues: &[&str], isolated: bool) -> PoolConfig {
+        PoolConfig {
+            name: name.to_owned(),
+            queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
+            concurrency: None,
+            strategy: None,
+            weights: std::collections::BTreeMap::new(),
+            isolated,
+            floor: None,
+        }
+    }
+
+    fn pools(own: Option<&str>) -> Pools {
+        let pools = vec![
+            pool("pay", &["payments", "refunds-*"], true),
+            pool("gpu", &["images"], true),
+            pool("general", &["default", "email"], false),
+            pool("mail", &["email", "sms"], false),
+        ];
+        Pools::of(&Scheduling { pool: own.map(str::to_owned), pools, ..Scheduling::default() })
+    }
+
+    #[test]
+    fn a_worker_is_of_the_pool_of_its_sidecar_or_that_it_names_or_that_alone_has_its_queues() {
+        let open = pools(None);
+        let name = |named: Option<&str>, queues: &[&str]| {
+            open.of_worker(named, queues).map(|pool| pool.map(|pool| pool.name().to_string()))
+        };
+        for (queues, expected) in [
+            (&["payments"][..], Some("pay")),
+            (&["refunds-eu", "payments"], Some("pay")),
+            (&["email"], None),
+            (&["email", "sms"], Some("mail")),
+            (&["payments", "default"], None),
+            (&["other"], None),
+            (&[], None),
+        ] {
+            assert_eq!(name(None, queues), Ok(expected.map(str::to_owned)), "{queues:?}");
+        }
+        assert_eq!(name(Some("gpu"), &["payments"]), Ok(Some("gpu".to_owned())));
+        assert_eq!(name(Some("Gpu"), &["images"]), Err(PoolError::Unknown));
+        let own = pools(Some("mail"));
+        for (named, expected) in
+            [(None, Ok("mail")), (Some("mail"), Ok("mail")), (Some("pay"), Err(PoolError::Other("mail")))]
+        {
+            let pool = own.of_worker(named, &["payments"]).map(|pool| &**pool.unwrap().name());
+            assert_eq!(pool, expected);
+        }
+    }
+
+    #[test]
+    fn a_pool_takes_turns_by_the_specification_s_default_and_by_itself() {
+        let pools = pools(None);
+        let pool = pools.of_worker(Some("pay"), &[]).unwrap().unwrap();
+        assert_eq!((pool.rules().strategy, pool.is_silent()), (QueueOrder::RoundRobin, true));
+        assert_ne!(pool.rules(), pools.of_worker(Some("gpu"), &[]).unwrap().unwrap().rules());
+    }
+
+    proptest! {
+        #[test]
+        fn an_isolated_queue_is_for_its_pool_alone(
+            isolated in prop::collection::vec(any::<bool>(), 4),
+            worker in prop::option::of(0_usize..4),
+            queue in 0_usize..5,
+        ) {
+            // Pool n has queue n; the last queue is in none.
+            let all = (0..4).map(|at| pool(&format!("p{at}"), &[&format!("q{at}")], isolated[at])).collect();
+            let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() });
+            let own = worker.map(|at| pools.of_worker(Some(&format!("p{at}")), &[]).unwrap().unwrap());
+            let is_open = queue == 4 || !isolated[queue] || worker == Some(queue);
+            prop_assert_eq!(pools.permit(own, &format!("q{queue}")), is_open);
+        }
+    }
+}
