@@ -11,6 +11,8 @@ use crate::outcome::Moment;
 const MOMENT_BYTES_MAX: usize = 64;
 /// The longest lease that is remembered, for any longer one that a worker asks for.
 const VISIBILITY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long servers lease a job whose FETCH does not say. Spec: ojs-protocol 2.4.
+const VISIBILITY_UNSAID: Duration = Duration::from_secs(30);
 /// Of a lease, this part is taken off: the region began to count before its answer was here, and an acknowledgement takes time.
 const MARGIN_PARTS: u32 = 10;
 
@@ -74,6 +76,8 @@ impl Lease {
     /// Its region has extended it; whether it is still that of its worker is another question.
     pub(super) fn prolong(&mut self, at: Moment) {
         self.visibility = self.visibility.min(VISIBILITY_MAX);
-        self.ends = at.after(self.visibility);
+        // A worker whose client writes 0 for "unsaid" takes a place like any other.
+        let is_unsaid = self.place.is_some() && self.visibility.is_zero();
+        self.ends = at.after(if is_unsaid { VISIBILITY_UNSAID } else { self.visibility });
     }
 }

@@ -105,6 +105,13 @@ async fn leases_take_places_of_their_pool_until_they_end_in_whatever_way() {
 }
 
 #[tokio::test]
+async fn a_lease_of_no_length_takes_a_place_as_one_that_does_not_say() {
+    let store = Arc::new(open_at(None, 100));
+    store.leased(std::iter::once(Lease { visibility: Duration::ZERO, ..placed("a", "p") }));
+    assert_eq!(left(&store, "p", 9), 8);
+}
+
+#[tokio::test]
 async fn places_that_are_asked_for_are_no_one_else_s_until_their_jobs_have_come_or_not() {
     let store = Arc::new(open_at(None, 100));
     let pool: Arc<str> = "p".into();

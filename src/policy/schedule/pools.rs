@@ -125,7 +125,8 @@ impl Pools {
         self.all.iter().map(|pool| &*pool.name)
     }
 
-    /// The pool of a worker that asks for these queues: that of the sidecar, else the one that it names, else the only one that has all of the queues.
+    /// The pool of a worker that asks for these queues: that of the sidecar, else the one that it names, else the only one that has all of the queues
+    /// and may have their jobs, which a pool `*` may not of an isolated queue.
     ///
     /// Errors: [`PoolError`] for a name that cannot be followed.
     pub fn of_worker(&self, named: Option<&str>, queues: &[&str]) -> Result<Option<&Pool>, PoolError<'_>> {
@@ -139,7 +140,8 @@ impl Pools {
         if queues.is_empty() {
             return Ok(None);
         }
-        let mut fitting = self.all.iter().filter(|pool| queues.iter().all(|queue| pool.has(queue)));
+        let fits = |pool: &&Pool| queues.iter().all(|queue| pool.has(queue) && self.permit(Some(pool), queue));
+        let mut fitting = self.all.iter().filter(fits);
         let first = fitting.next();
         Ok(first.filter(|_| fitting.next().is_none()))
     }
@@ -213,6 +215,15 @@ mod tests {
             let pool = own.of_worker(named, &["payments"]).map(|pool| &**pool.unwrap().name());
             assert_eq!(pool, expected);
         }
+    }
+
+    #[test]
+    fn an_isolated_queue_has_its_pool_also_beside_a_pool_of_all_queues() {
+        let all = vec![pool("pay", &["payments"], true), pool("general", &["*"], false)];
+        let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() });
+        let name = |queues: &[&str]| pools.of_worker(None, queues).unwrap().map(|pool| pool.name().to_string());
+        assert_eq!([name(&["payments"]), name(&["email"])], [Some("pay".to_owned()), Some("general".to_owned())]);
+        assert_eq!(name(&["payments", "email"]), None);
     }
 
     #[test]

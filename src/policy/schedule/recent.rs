@@ -24,12 +24,13 @@ impl Recent {
 
     pub(super) fn add(&mut self, count: u64, now: Instant) {
         self.move_to(now);
-        self.counts[self.newest] += count;
+        let newest = &mut self.counts[self.newest];
+        *newest = newest.saturating_add(count);
     }
 
     pub(super) fn sum(&mut self, now: Instant) -> u64 {
         self.move_to(now);
-        self.counts.iter().sum()
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     fn move_to(&mut self, now: Instant) {
