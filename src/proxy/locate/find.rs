@@ -2,13 +2,15 @@
 //!
 //! A search asks every region at once and takes the first that has the job. Only the error document of an OJS server
 //! proves an absence: a balancer's page proves nothing. Searches for the same job are merged into one, and
-//! `limits.lookups` bounds them, so that unknown ids cannot cause a storm.
+//! `limits.lookups` bounds them, so that unknown ids cannot cause a storm. Where the index of the hub names regions, those
+//! are asked before all others.
 
 use http::HeaderMap;
 use tokio::time::Instant;
 
 use super::called_off::RETRY_AFTER_MIN;
 pub(crate) use super::called_off::is_called_off;
+use super::indexed::indexed;
 use super::search::Search;
 use crate::base::RegionId;
 use crate::ojs::{ErrorDocument, hint};
@@ -155,8 +157,8 @@ fn guard(exchange: &Exchange) -> GuardClass {
     class.filter(|class| !class.is_refusable()).unwrap_or(GuardClass::Read)
 }
 
-/// Asks the region that the id hints at and the one where the job was last seen, then all others at once. Bounded by one
-/// deadline, the wait for its turn included.
+/// Asks the region that the id hints at and the one where the job was last seen, or without them those that the index of the hub
+/// names; then all others at once. Bounded by one deadline, the wait for its turn included.
 async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id: &str) -> Found {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
     let Some(_permit) = proxy.shared.lookups.permit(deadline).await else {
@@ -166,7 +168,11 @@ async fn ask_around(proxy: &Proxy, exchange: &Exchange, headers: &HeaderMap, id:
         return Found::Unsure(Indeterminate::new(ErrorDocument::owner_unavailable(None, RETRY_AFTER_MIN)));
     };
     let question = Question { guard: guard(exchange), ..question };
-    let (likely, others) = by_likelihood(proxy, id);
+    let (mut likely, mut others) = by_likelihood(proxy, id);
+    if likely.is_empty() {
+        let named = indexed(proxy, id, deadline).await;
+        (likely, others) = others.into_iter().partition(|index| named.contains(&proxy.region(*index).id));
+    }
     let mut search = Search::default();
     let found = match search.ask(proxy, likely, id, &question).await {
         None => search.ask(proxy, others, id, &question).await,

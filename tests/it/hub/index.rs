@@ -16,7 +16,7 @@ fn keeps(region: &str, reader: &str, more: &str) -> String {
 }
 
 /// A federation whose sidecar reports jobs, and the sidecar.
-async fn reporting(stage: &HubStage, name: &str, region: &str, more: &str) -> (Stage, Process) {
+pub(super) async fn reporting(stage: &HubStage, name: &str, region: &str, more: &str) -> (Stage, Process) {
     let section = stage.section(name).replace("hub: {", "hub: { report_jobs: true,");
     let federation = crate::support::Setup::default().yaml(&section).yaml(more).stage().await;
     let sidecar =
@@ -30,7 +30,7 @@ async fn look_up(stage: &HubStage, path: &str) -> (u16, Value) {
 }
 
 /// The record of a job, once it has this state.
-async fn recorded(stage: &HubStage, job_id: &str, state: &str) -> Value {
+pub(super) async fn recorded(stage: &HubStage, job_id: &str, state: &str) -> Value {
     let path = format!("?job_id={job_id}");
     let mut found = Value::Null;
     eventually(&format!("the job is {state}"), async || {
@@ -256,6 +256,13 @@ async fn enqueued(sidecar: &Process, queue: &str, meta: Value) -> String {
     let answer = sidecar.client.enqueue(job.to_string()).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     id_of(&answer)
+}
+
+/// The same of a job with an id of the client's, which says nothing about its region, that is pinned.
+pub(super) async fn enqueued_as(sidecar: &Process, id: &str, region: &str) {
+    let job = json!({ "id": id, "type": "t", "args": [], "meta": { "ojs.federation.region": region } });
+    let answer = sidecar.client.enqueue(job.to_string()).await;
+    assert_eq!((answer.status.as_u16(), answer.region()), (201, region), "{answer:?}");
 }
 
 /// A worker gets the job of a queue and completes it.

@@ -12,6 +12,7 @@ mod keys_history;
 mod keys_loss;
 mod later;
 mod limits;
+mod look_ups;
 mod messages;
 mod outcomes;
 mod postgres;
