@@ -87,14 +87,20 @@ pub(super) fn promote(arguments: &PromoteArgs) -> u8 {
     );
     let Some(ordered) = order(To::Hub(hub), Method::POST, &path, is_promotion) else { return FAILED };
     let id = cell(&ordered["promotion"]["id"]);
-    for _ in 0..LOOKS_MAX {
+    let mut looks = 1;
+    loop {
         let path = format!("/v1/hub/promotions/{id}");
         let Some(document) = order(To::Hub(hub), Method::GET, &path, is_promotion) else { return FAILED };
         let promotion = &document["promotion"];
-        if promotion["stage"] != "planning" || promotion["trouble"].is_string() {
+        let is_planning = promotion["stage"] == "planning" && !promotion["trouble"].is_string();
+        if !is_planning || looks == LOOKS_MAX {
             say_promotion(promotion);
+            if is_planning {
+                say(format_args!("the plan is still being made; `ojs-sidecar promotions {id}` shows how far it is"));
+            }
             break;
         }
+        looks += 1;
         pause();
     }
     if !dry_run {

@@ -19,8 +19,8 @@ use crate::switch::Version;
 pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,
-    PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
+    ANSWER_WAIT, ClaimedKey, INDEX_ROWS_MAX, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery,
+    Outcomes, PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 use postgres::Postgres;
@@ -246,6 +246,20 @@ impl Record {
         match self {
             Self::Sqlite(it) => it.find_changes(wanted).await,
             Self::Postgres(it) => Box::pin(it.find_changes(&wanted)).await,
+        }
+    }
+
+    /// The facts about several jobs, and about each copy that has one of these tracking ids; of more than [`INDEX_ROWS_MAX`] some.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn find_changes_of(
+        &self,
+        jobs: Vec<String>,
+        federation_ids: Vec<String>,
+    ) -> Result<Vec<IndexedChange>, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.find_changes_of(jobs, federation_ids).await,
+            Self::Postgres(it) => Box::pin(it.find_changes_of(&jobs, &federation_ids)).await,
         }
     }
 

@@ -142,7 +142,9 @@ impl Mover<'_> {
             return self.moved(JobStep::Planned, job, (None, None)).await;
         }
         // The index may have learnt of its end since it was planned.
-        if let Some(why) = why_left(self.hub, self.promotion, copy).await? {
+        if let Some(why) =
+            why_left(self.hub, self.promotion, std::slice::from_ref(copy)).await?.into_iter().flatten().next()
+        {
             return self.leave(JobStep::Planned, job, why, None).await;
         }
         let Some(sendable) = sendable_of(self.hub, &job.job_id, &self.promotion.from).await? else {

@@ -316,6 +316,14 @@ impl Postgres {
         index::find(&self.of_index, &self.settings, wanted).await
     }
 
+    pub(super) async fn find_changes_of(
+        &self,
+        jobs: &[String],
+        federation_ids: &[String],
+    ) -> Result<Vec<IndexedChange>, RecordError> {
+        index::find_of(&self.of_index, &self.settings, jobs, federation_ids).await
+    }
+
     pub(super) async fn changes_behind(
         &self,
         origin: &str,

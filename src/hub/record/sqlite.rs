@@ -165,6 +165,15 @@ impl Sqlite {
         tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
     }
 
+    pub(super) async fn find_changes_of(
+        &self,
+        jobs: Vec<String>,
+        federation_ids: Vec<String>,
+    ) -> Result<Vec<IndexedChange>, RecordError> {
+        let found = self.ask(move |connection| index::find_of(connection, &jobs, &federation_ids));
+        tokio::time::timeout(ANSWER_WAIT, found).await.map_err(|_| RecordError::Slow)?
+    }
+
     pub(super) async fn changes_behind(
         &self,
         origin: &str,

@@ -89,6 +89,22 @@ pub(super) async fn find(
     select(line, settings, &filter, &[(id, Type::TEXT), (&max, Type::INT8)]).await
 }
 
+/// The facts about several jobs, and about each copy that has one of these tracking ids.
+pub(super) async fn find_of(
+    line: &Line,
+    settings: &PostgresSettings,
+    jobs: &[String],
+    federation_ids: &[String],
+) -> Result<Vec<IndexedChange>, RecordError> {
+    let filter = "(job_id, region) IN (
+  SELECT job_id, region FROM ojs_hub_change WHERE job_id = ANY ($1)
+  UNION SELECT job_id, region FROM ojs_hub_change WHERE federation_id = ANY ($2)
+) ORDER BY lease_ms, kind COLLATE \"C\" LIMIT $3";
+    let max = signed(INDEX_ROWS_MAX as u64);
+    let values: [Value<'_>; 3] = [(&jobs, Type::TEXT_ARRAY), (&federation_ids, Type::TEXT_ARRAY), (&max, Type::INT8)];
+    select(line, settings, filter, &values).await
+}
+
 /// The facts of an origin behind a place, in order.
 pub(super) async fn behind(
     line: &Line,

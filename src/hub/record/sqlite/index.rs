@@ -84,6 +84,20 @@ pub(super) fn find(connection: &mut Connection, wanted: &Wanted) -> rusqlite::Re
     select(connection, &filter, params![id, signed(INDEX_ROWS_MAX as u64)])
 }
 
+/// The facts about several jobs, and about each copy that has one of these tracking ids.
+pub(super) fn find_of(
+    connection: &mut Connection,
+    jobs: &[String],
+    federation_ids: &[String],
+) -> rusqlite::Result<Vec<IndexedChange>> {
+    let filter = "(job_id, region) IN (
+  SELECT job_id, region FROM job_change WHERE job_id IN (SELECT value FROM json_each(?1))
+  UNION SELECT job_id, region FROM job_change WHERE federation_id IN (SELECT value FROM json_each(?2))
+) ORDER BY lease_ms, kind LIMIT ?3";
+    let [jobs, federation_ids] = [jobs, federation_ids].map(|ids| serde_json::json!(ids).to_string());
+    select(connection, filter, params![jobs, federation_ids, signed(INDEX_ROWS_MAX as u64)])
+}
+
 /// The facts of an origin behind a place, in order.
 pub(super) fn behind(
     connection: &mut Connection,

@@ -57,6 +57,35 @@ async fn a_fact_is_kept_once_and_joined_as_its_reports_say() {
 }
 
 #[tokio::test]
+async fn facts_about_several_jobs_are_those_about_each() {
+    let record = Record::open(&at(None)).unwrap();
+    let tracked =
+        |job: &str, id: &str| Change { federation_id: Some(id.to_owned()), ..change(job, ChangeKind::Created, 0, 5) };
+    let facts = vec![
+        tracked("a", "f"),
+        change("a", ChangeKind::Leased, 7, 7),
+        tracked("b", "g"),
+        change("b", ChangeKind::Leased, 8, 8),
+        change("c", ChangeKind::Created, 0, 5),
+        tracked("d", "h"),
+    ];
+    record.save_changes("us", facts, None).await.unwrap();
+    let ids = |ids: &[&str]| ids.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let found = async |jobs: &[&str], tracked: &[&str]| {
+        let found = changes(record.find_changes_of(ids(jobs), ids(tracked)).await.unwrap());
+        let mut names: Vec<_> = found.into_iter().map(|it| (it.job_id, it.lease_ms)).collect();
+        names.sort_unstable();
+        names
+    };
+    let fact = |job: &str, lease_ms: u64| (job.to_owned(), lease_ms);
+    assert_eq!(
+        found(&["c", "a", "none"], &["f", "g"]).await,
+        [fact("a", 0), fact("a", 7), fact("b", 0), fact("b", 8), fact("c", 0)]
+    );
+    assert_eq!(found(&[], &[]).await, []);
+}
+
+#[tokio::test]
 async fn a_reader_gets_each_change_of_an_origin_behind_its_place_and_again_when_it_has_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hub.db");
