@@ -53,11 +53,24 @@ impl<'b> ShownJob<'b> {
     /// there. The answer has to be JSON: another one may be read as anything.
     #[must_use]
     pub fn near_the_ends(body: &'b [u8]) -> Option<Self> {
-        let id = outer::before_all(body, &outer::ID).map(Cow::Borrowed);
-        let state = outer::behind_all(body, &outer::STATE).or_else(|| outer::before_all(body, &outer::STATE));
-        let (state, enqueued_at) =
-            (state.map(Cow::Borrowed), outer::behind_all(body, &outer::ENQUEUED_AT).map(Cow::Borrowed));
-        (id.is_some() && state.is_some() && enqueued_at.is_some()).then_some(Self { id, state, enqueued_at })
+        let (mut id, mut state, mut state_behind, mut enqueued_at) = (None, None, None, None);
+        outer::first_members(body, |(name, value)| {
+            match name {
+                b"id" => id = value,
+                b"state" => state = value,
+                _ => {}
+            }
+            id.is_some() && state.is_some()
+        });
+        let is_of_job = outer::last_members(body, |(name, value)| match name {
+            b"state" => state_behind = state_behind.or(value),
+            b"enqueued_at" => enqueued_at = enqueued_at.or(value),
+            _ => {}
+        });
+        let found = |text: Option<&'b str>| text.map(Cow::Borrowed);
+        let near = Self { id: found(id), state: found(state_behind.or(state)), enqueued_at: found(enqueued_at) };
+        let is_whole = near.id.is_some() && near.state.is_some() && near.enqueued_at.is_some();
+        (is_of_job && is_whole).then_some(near)
     }
 
     /// Reads an answer by one walk over it. A member that it lacks is none.

@@ -3,59 +3,84 @@
 //! Servers write the id and the state of a job before its arguments or behind them, and times behind them. A walk over the answer to an
 //! enqueue takes a tenth of the instructions of the whole call.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
-
-use crate::base::block::{Block, equal, first_marked};
-
-/// How far from either end a member is looked for: room for all that servers write before or behind arguments. Units: bytes.
-const NEAR_BYTES: usize = 256;
+/// Members that are looked at from either end: servers write fewer before and behind arguments.
+const MEMBERS_MAX: usize = 16;
 /// The beginning of an answer that wraps the job.
 const WRAPPED: &[u8] = b"{\"job\":{";
 
-/// The name of a member, with the quotes around it and the one that opens its value. Within a string its quotes would be escaped.
-pub(super) struct Name(Finder<'static>);
+/// The name and the value of a member whose value is no object and no list: `None` for a value without quotes.
+type Member<'b> = (&'b [u8], Option<&'b str>);
 
-pub(super) static ID: LazyLock<Name> = LazyLock::new(|| Name(Finder::new(b"\"id\":\"")));
-pub(super) static STATE: LazyLock<Name> = LazyLock::new(|| Name(Finder::new(b"\"state\":\"")));
-pub(super) static ENQUEUED_AT: LazyLock<Name> = LazyLock::new(|| Name(Finder::new(b"\"enqueued_at\":\"")));
-
-/// The text of a member of the job that only plain members follow, up to the end of the answer. `body` is JSON.
-pub(super) fn behind_all<'b>(body: &'b [u8], name: &Name) -> Option<&'b str> {
-    let tail = &body[body.len().saturating_sub(NEAR_BYTES)..];
-    let (value, rest) = value(tail, name)?;
-    let before = &tail[..tail.len() - rest.len() - value.len()];
-    // Behind an opened brace, it is a member of another object than the job, unless the job has plain members only.
-    let is_of_job = !matches!(before.iter().rfind(|byte| matches!(byte, b'{' | b'}' | b'[' | b']')), Some(b'{' | b'['));
-    let end: &[u8] = if body.starts_with(WRAPPED) { b"}}" } else { b"}" };
-    (rest[first_marked(rest, brackets)..].trim_ascii_end() == end && is_of_job).then_some(value)
+/// Reads the members of the job before its first object or list, until `is_enough` says so of one. Those behind a space are not found.
+pub(super) fn first_members<'b>(body: &'b [u8], mut is_enough: impl FnMut(Member<'b>) -> bool) {
+    let mut rest = body.strip_prefix(WRAPPED).or_else(|| body.strip_prefix(b"{")).unwrap_or_default();
+    for _ in 0..MEMBERS_MAX {
+        let Some((member, behind)) = member_at_start(rest) else { return };
+        let [b',', others @ ..] = behind else { return };
+        rest = others;
+        if is_enough(member) {
+            return;
+        }
+    }
 }
 
-/// The text of a member of the job that only plain members precede, from the start of the answer. `body` is JSON.
-pub(super) fn before_all<'b>(body: &'b [u8], name: &Name) -> Option<&'b str> {
-    let inside = body.strip_prefix(WRAPPED).or_else(|| body.strip_prefix(b"{"))?;
-    // With the brace before the first member.
-    let head = &body[body.len() - inside.len() - 1..][..inside.len().min(NEAR_BYTES) + 1];
-    let (value, rest) = value(head, name)?;
-    let before = &head[1..head.len() - rest.len() - value.len()];
-    (first_marked(before, brackets) == before.len()).then_some(value)
+fn member_at_start(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
+    let (name, behind) = text_at_start(bytes)?;
+    let value = behind.strip_prefix(b":")?;
+    match text_at_start(value) {
+        Some((text, behind)) => Some(((name, Some(std::str::from_utf8(text).ok()?)), behind)),
+        None => Some(((name, None), &value[bare_length(value.iter())?..])),
+    }
 }
 
-/// Marks braces and brackets, which differ by one bit from each other, and spaces with the zeros behind the end: an answer with spaces is for the walk.
-fn brackets(block: Block) -> Block {
-    let block = block | Block::splat(0x20);
-    equal(block, b'{') | equal(block, b'}') | equal(block, 0x20)
+/// Reads the members of the job behind its last object or list, from the last one on. Returns whether these were members of the job, and not
+/// of an object that is the last member.
+pub(super) fn last_members<'b>(body: &'b [u8], mut take: impl FnMut(Member<'b>)) -> bool {
+    let (start, end): (usize, &[u8]) = if body.starts_with(WRAPPED) { (WRAPPED.len(), b"}}") } else { (1, b"}") };
+    let Some(mut rest) = body.trim_ascii_end().strip_suffix(end) else { return false };
+    for _ in 0..MEMBERS_MAX {
+        if matches!(rest.last(), Some(b'}' | b']')) {
+            return true;
+        }
+        let Some((member, before)) = member_at_end(rest) else { return false };
+        take(member);
+        match before {
+            [others @ .., b','] => rest = others,
+            _ => return before.len() == start,
+        }
+    }
+    false
 }
 
-/// The first value of that name, and the bytes behind it. One with an escape is none.
-fn value<'b>(bytes: &'b [u8], name: &Name) -> Option<(&'b str, &'b [u8])> {
-    let at = name.0.find(bytes)?;
-    // Behind anything else, it may be the end of a longer name with an escaped quote in it.
-    bytes.get(at.checked_sub(1)?).filter(|byte| matches!(byte, b'{' | b','))?;
-    let value = &bytes[at + name.0.needle().len()..];
-    let end = memchr::memchr2(b'"', b'\\', value).filter(|end| value[*end] == b'"')?;
-    Some((std::str::from_utf8(&value[..end]).ok()?, &value[end..]))
+fn member_at_end(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
+    let (value, before) = match text_at_end(bytes) {
+        Some((text, before)) => (Some(std::str::from_utf8(text).ok()?), before),
+        None => (None, &bytes[..bytes.len() - bare_length(bytes.iter().rev())?]),
+    };
+    let (name, before) = text_at_end(before.strip_suffix(b":")?)?;
+    Some(((name, value), before))
+}
+
+/// The content of the text that bytes begin with, and the bytes behind it. `None` for other bytes, and for a text with an escape.
+fn text_at_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inside = bytes.strip_prefix(b"\"")?;
+    let end = memchr::memchr2(b'"', b'\\', inside)?;
+    (inside[end] == b'"').then(|| (&inside[..end], &inside[end + 1..]))
+}
+
+/// The content of the text that bytes end with, and the bytes before it. The same, but for a member's name or value in JSON only: within a
+/// text, a quote has a backslash before it.
+fn text_at_end(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inside = bytes.strip_suffix(b"\"")?;
+    let start = memchr::memrchr2(b'"', b'\\', inside)?;
+    (inside[start] == b'"' && matches!(inside[..start].last(), Some(b':' | b',' | b'{')))
+        .then(|| (&inside[start + 1..], &inside[..start]))
+}
+
+/// The length of a number, `true`, `false` or `null` that bytes begin with. `None` where they do not.
+fn bare_length<'b>(bytes: impl Iterator<Item = &'b u8>) -> Option<usize> {
+    let is_bare = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+    Some(bytes.take_while(is_bare).count()).filter(|length| *length > 0)
 }
 
 #[cfg(test)]
