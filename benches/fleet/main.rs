@@ -170,6 +170,8 @@ impl Fleet {
             resolver: Arc::new(SystemResolver),
             replica: Cell::new(0),
             views: None,
+            discovered: None,
+            named: RefCell::default(),
             lease: None,
             applied: Notify::new(),
             unknown: RefCell::default(),

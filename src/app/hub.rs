@@ -147,6 +147,8 @@ fn link(
         resolver: Arc::clone(&world.resolver),
         replica: Cell::new(0),
         views,
+        discovered: shared.config.discovery.as_ref().filter(|it| it.hub).map(|_| Arc::clone(&shared.discovered)),
+        named: RefCell::default(),
         lease,
         applied: Notify::new(),
         unknown: RefCell::default(),

@@ -58,7 +58,7 @@ pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) 
 }
 
 /// Asks a hub over TLS, as the operator of a certificate or of a token. Errors: a sentence for the person at the terminal.
-pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result<Answer, String> {
+pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str, body: Bytes) -> Result<Answer, String> {
     let Some(url) = hub.hub.as_deref() else { return Err("--hub: expected the URL of the hub".to_owned()) };
     let rest = url.strip_prefix("https://").map(|rest| rest.trim_end_matches('/'));
     let authority: Authority =
@@ -83,7 +83,7 @@ pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str) -> Result
         let connector = TlsConnector::from(Arc::clone(&tls.config_http1));
         let stream = connector.connect(tls.name.clone(), socket).await.map_err(failed)?;
         // In TLS 1.3 a client learns only at its first read that its certificate was refused.
-        exchange(stream, authority.as_str(), token, method, path, Bytes::new()).await.map_err(failed)
+        exchange(stream, authority.as_str(), token, method, path, body).await.map_err(failed)
     };
     let asked = tokio::time::timeout(TIMEOUT, asked).await;
     asked.map_err(|_| format!("the hub at {authority} did not answer within {} s", TIMEOUT.as_secs()))?

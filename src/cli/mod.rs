@@ -23,6 +23,7 @@ mod promote;
 mod query;
 #[cfg(feature = "demo")]
 mod region;
+mod regions;
 mod run;
 mod runtime;
 mod scheduling;
@@ -50,6 +51,7 @@ use arguments::{
 use demo::{DemoArgs, RegionArgs};
 use exit::{DONE, FAILED};
 use promote::{PromoteArgs, PromotionsArgs};
+use regions::RegionsArgs;
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -92,8 +94,9 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Show the regions of a running sidecar
-    Regions(QueryArgs),
+    /// Show the regions of a running sidecar; or those that were put at a hub, put one there or delete it
+    #[command(args_conflicts_with_subcommands = true)]
+    Regions(RegionsArgs),
     /// Show the enqueues of a running sidecar that ended unknown, and what became of them; or decide it
     #[command(args_conflicts_with_subcommands = true)]
     Outcomes(OutcomesArgs),
@@ -182,7 +185,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
         Command::Await(arguments) => wait::wait(&arguments),
-        Command::Regions(query) => query::regions(&query),
+        Command::Regions(arguments) => regions::regions(&arguments),
         Command::Scheduling(query) => scheduling::scheduling(&query),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
             settle::settle(&settle)

@@ -37,11 +37,22 @@ impl<'a> To<'a> {
 /// Sends an order, and returns the document of a success. Otherwise the reason is printed and `None` is returned: nothing answers, it
 /// refuses, or the document is not the one that `is_ours` expects.
 pub(super) fn order(to: To<'_>, method: Method, path: &str, is_ours: impl FnOnce(&Value) -> bool) -> Option<Value> {
+    order_with(to, method, path, Bytes::new(), is_ours)
+}
+
+/// The same with a body.
+pub(super) fn order_with(
+    to: To<'_>,
+    method: Method,
+    path: &str,
+    body: Bytes,
+    is_ours: impl FnOnce(&Value) -> bool,
+) -> Option<Value> {
     let answer = match runtime() {
         Ok(runtime) => runtime.block_on(async {
             match to {
-                To::Sidecar(at) => ask(&at.address(), method, path, Bytes::new()).await,
-                To::Hub(hub) => ask_hub(hub, method, path).await,
+                To::Sidecar(at) => ask(&at.address(), method, path, body).await,
+                To::Hub(hub) => ask_hub(hub, method, path, body).await,
             }
         }),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),

@@ -118,6 +118,7 @@ fn discovery(yaml: &mut Yaml, discovery: &DiscoveryConfig) {
         });
     }
     yaml.text_if("directory", discovery.directory.as_ref().map(|path| path.display()));
+    yaml.plain("hub", discovery.hub);
     yaml.texts("allow", &discovery.allow);
     yaml.text("identity", &discovery.identity);
     yaml.text("interval", print_duration(discovery.interval));

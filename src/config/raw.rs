@@ -111,6 +111,7 @@ pub(super) struct RawDiscovery {
     #[serde(default)]
     pub(super) dns: RawDns,
     pub(super) directory: Option<PathBuf>,
+    pub(super) hub: bool,
     #[serde(default)]
     pub(super) allow: Vec<String>,
     pub(super) identity: Option<String>,

@@ -70,6 +70,8 @@ pub enum RegionSource {
     Static,
     /// A file in a watched directory.
     Directory,
+    /// The hub, by its feed.
+    Hub,
     /// A name server.
     Dns,
 }
@@ -78,7 +80,7 @@ impl RegionSource {
     /// The source of this word; none for another word, and for that of the file.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
-        [Self::Directory, Self::Dns].into_iter().find(|source| source.as_str() == word)
+        [Self::Directory, Self::Hub, Self::Dns].into_iter().find(|source| source.as_str() == word)
     }
 
     /// Its word in documents, metrics and the cache.
@@ -87,6 +89,7 @@ impl RegionSource {
         match self {
             Self::Static => "static",
             Self::Directory => "directory",
+            Self::Hub => "hub",
             Self::Dns => "dns",
         }
     }

@@ -5,6 +5,7 @@ mod changes;
 mod grants;
 mod look_ups;
 mod questions;
+mod regions;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,13 +27,14 @@ use super::lease::Lease;
 use super::report::{REPORTS_MAX, Reports};
 use super::request::Requests;
 use super::status::Status;
-use super::views::{FEED_HEADER, WITH_VIEWS, take_views};
+use super::views::{FEED_HEADER, WITH_REGIONS, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
 use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
 use crate::net::resolve::Resolve;
 use crate::ojs::path_segment;
 use crate::region::RouteQuestions;
+use crate::region::discovery::{Discovered, Look};
 use crate::region::views::HubViews;
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
@@ -95,6 +97,10 @@ pub struct Link {
     pub replica: Cell<usize>,
     /// Where views of regions go; none where this sidecar probes by itself.
     pub views: Option<Rc<HubViews>>,
+    /// Where the regions that were put at the hub go; none where this sidecar discovers none by its hub.
+    pub discovered: Option<Arc<Discovered>>,
+    /// The last of them that the present feed has named.
+    pub named: RefCell<Option<Look>>,
     /// The lease of the hub's word, which each sign of life of the feed renews; none where its loss has no effect.
     pub lease: Option<Rc<Lease>>,
     /// Notified when a new state is in force, so that the hub gets a status.
@@ -288,8 +294,12 @@ impl Link {
         }
         if let Some(views) = &self.views {
             views.opened();
-            request.headers_mut().insert(FEED_HEADER, HeaderValue::from_static(WITH_VIEWS));
+            request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_VIEWS));
         }
+        if self.discovered.is_some() {
+            request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_REGIONS));
+        }
+        self.named.replace(None);
         let mut body = requests.answered(request).await?.into_body();
         self.connected();
         let mut events = Events::default();
@@ -325,6 +335,10 @@ impl Link {
             }
             ("views", Some(views)) => {
                 take_views(views, data);
+                Ok(())
+            }
+            ("regions", _) => {
+                self.take_regions(data);
                 Ok(())
             }
             _ => Ok(()),

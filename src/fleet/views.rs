@@ -1,4 +1,4 @@
-//! Views of regions on the feed of a hub.
+//! Views of regions on the feed of a hub, and the words by which a sidecar asks for further events.
 
 use crate::region::views::{FeedViews, HubViews};
 
@@ -6,6 +6,8 @@ use crate::region::views::{FeedViews, HubViews};
 pub const FEED_HEADER: &str = "ojs-feed";
 /// Its value where it wants views.
 pub const WITH_VIEWS: &str = "views";
+/// The value of a further such header where it wants the regions that were put at the hub. An earlier hub reads the first header only.
+pub const WITH_REGIONS: &str = "regions";
 
 /// Takes an event. One that cannot be read is left out, so that the switches of the feed go on: the views become too old, and the sidecar
 /// probes by itself.

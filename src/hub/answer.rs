@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::bodies;
 use super::credentials::{Certificate, caller};
-use super::endpoint::{Endpoint, JOBS, PROMOTIONS};
-use super::feed;
+use super::endpoint::{Endpoint, JOBS, PROMOTIONS, REGIONS};
+use super::feed::{self, Wants};
 use super::fleet::Refused;
 use super::grants;
 use super::jobs;
@@ -24,12 +24,13 @@ use super::keys;
 use super::outcomes;
 use super::promotion;
 use super::record::RecordError;
+use super::regions;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, octets};
 use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{FEED_HEADER, Status, WITH_VIEWS, is_name};
+use crate::fleet::{FEED_HEADER, Status, WITH_REGIONS, WITH_VIEWS, is_name};
 use crate::net::origin::Page;
 use crate::switch::Version;
 
@@ -108,19 +109,16 @@ async fn answered(
             document(&json!({ "sidecars": sidecars, "record": record }))
         }
         Endpoint::Switches => document(&switches::list(&hub).await?),
-        Endpoint::SetSwitch | Endpoint::EndSwitch | Endpoint::Throttle => {
+        Endpoint::SetSwitch
+        | Endpoint::EndSwitch
+        | Endpoint::Throttle
+        | Endpoint::PutRegion
+        | Endpoint::DeleteRegion => {
             if endpoint == Endpoint::Throttle && !query.is_empty() {
                 return Err(Refusal::bad_request("expected no query: the members of the body say it all".to_owned()));
             }
-            let of = Rc::clone(&hub);
-            let change = async move {
-                match endpoint {
-                    Endpoint::SetSwitch => switches::set(of, &caller, &query).await,
-                    Endpoint::EndSwitch => switches::end(of, &caller, &query).await,
-                    _ => switches::throttle(of, &caller, &body).await,
-                }
-            };
-            document(&in_task(&hub, Box::pin(change)).await?)
+            let order = carry_out(Rc::clone(&hub), endpoint, caller, head.uri.path().to_owned(), query, body);
+            document(&in_task(&hub, Box::pin(order)).await?)
         }
         Endpoint::Changes => {
             jobs::take(&hub, &caller, &body).await?;
@@ -145,9 +143,29 @@ async fn answered(
             let change = async move { promotion::stop(of, &id, &query).await };
             document(&in_task(&hub, Box::pin(change)).await?)
         }
+        Endpoint::Regions => document(&regions::list(&hub).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
         Endpoint::Audit => document(&audit(&hub, &query).await?),
     })
+}
+
+/// Carries out the order of an operator about a switch or a region.
+async fn carry_out(
+    hub: Rc<Hub>,
+    endpoint: Endpoint,
+    caller: Rc<Caller>,
+    path: String,
+    query: String,
+    body: Bytes,
+) -> Result<Value, Refusal> {
+    let id = path.strip_prefix(REGIONS).unwrap_or_default();
+    match endpoint {
+        Endpoint::SetSwitch => switches::set(hub, &caller, &query).await,
+        Endpoint::EndSwitch => switches::end(hub, &caller, &query).await,
+        Endpoint::PutRegion => regions::put(hub, &caller, id, &query, &body).await,
+        Endpoint::DeleteRegion => regions::delete(hub, &caller, id, &query).await,
+        _ => switches::throttle(hub, &caller, &body).await,
+    }
 }
 
 /// The name of the promotion in a path.
@@ -200,8 +218,9 @@ async fn opened_feed(
         let message = "the record does not answer, and this hub may lack switches that others have set".to_owned();
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message));
     }
-    let with_views = headers.get(FEED_HEADER).is_some_and(|wanted| wanted == WITH_VIEWS);
-    let mut response = Response::new(feed::body(hub, caller, name, known, with_views));
+    let wants = |word: &str| headers.get_all(FEED_HEADER).iter().any(|wanted| wanted == word);
+    let wants = Wants { views: wants(WITH_VIEWS), regions: wants(WITH_REGIONS) };
+    let mut response = Response::new(feed::body(hub, caller, name, known, wants));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

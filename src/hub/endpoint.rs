@@ -7,12 +7,15 @@ use crate::fleet::{
     BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX,
 };
 use crate::policy::QUESTION_BYTES_MAX;
+use crate::region::discovery::PUT_REGION_BYTES_MAX;
 use crate::switch::ThrottleRequest;
 
 /// Before the tracking id of a job in a path.
 pub(super) const JOBS: &str = "/v1/federation/jobs/";
 /// Before the name of a promotion in a path.
 pub(super) const PROMOTIONS: &str = "/v1/hub/promotions/";
+/// Before the id of a region in a path. Spec: RFC-0001 §3.
+pub(super) const REGIONS: &str = "/v1/federation/regions/";
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +66,12 @@ pub(super) enum Endpoint {
     StopPromotion,
     /// `POST /v1/federation/route`: where a job would go by this hub's view of the regions.
     Route,
+    /// `GET /v1/federation/regions`: those that operators have put here.
+    Regions,
+    /// `PUT /v1/federation/regions/{id}`.
+    PutRegion,
+    /// `DELETE /v1/federation/regions/{id}`.
+    DeleteRegion,
     /// `GET /v1/hub/audit`.
     Audit,
 }
@@ -92,6 +101,8 @@ impl Endpoint {
             "/v1/hub/bodies" => &[(Method::POST, Self::TakeBodies), (Method::GET, Self::ShowBodies)],
             "/v1/hub/index" => &[(Method::GET, Self::Index)],
             "/v1/federation/route" => &[(Method::POST, Self::Route)],
+            "/v1/federation/regions" => &[(Method::GET, Self::Regions)],
+            _ if path.starts_with(REGIONS) => &[(Method::PUT, Self::PutRegion), (Method::DELETE, Self::DeleteRegion)],
             "/v1/federation/jobs" => &[(Method::GET, Self::Job)],
             _ if path.starts_with(JOBS) => &[(Method::GET, Self::Job)],
             "/v1/hub/promotions" => &[(Method::GET, Self::Promotions), (Method::POST, Self::Promote)],
@@ -111,6 +122,7 @@ impl Endpoint {
             "/v1/hub/switches" => "GET, PUT, DELETE",
             "/v1/hub/promotions" => "GET, POST",
             _ if path.starts_with(PROMOTIONS) => "GET, DELETE",
+            _ if path.starts_with(REGIONS) => "PUT, DELETE",
             _ => "GET",
         }))
     }
@@ -126,6 +138,7 @@ impl Endpoint {
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
             Self::Route => QUESTION_BYTES_MAX,
             Self::Throttle => ThrottleRequest::BYTES_MAX,
+            Self::PutRegion => PUT_REGION_BYTES_MAX,
             _ => 0,
         }
     }
@@ -142,13 +155,17 @@ impl Endpoint {
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies => Need::Hub,
-            Self::Job | Self::Route => Need::Reader,
+            Self::Job | Self::Route | Self::Regions => Need::Reader,
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits | Self::Promotions | Self::Promotion => {
                 Need::Operator(Scope::Read)
             }
-            Self::SetSwitch | Self::EndSwitch | Self::Throttle | Self::Promote | Self::StopPromotion => {
-                Need::Operator(Scope::Operate)
-            }
+            Self::SetSwitch
+            | Self::EndSwitch
+            | Self::Throttle
+            | Self::Promote
+            | Self::StopPromotion
+            | Self::PutRegion
+            | Self::DeleteRegion => Need::Operator(Scope::Operate),
             Self::Audit => Need::Operator(Scope::Audit),
         }
     }

@@ -2,13 +2,14 @@
 //!
 //! Shape: an event `switches` with the version as its id and [`FeedSwitches`] as its data, at the beginning, unless the sidecar has that
 //! version already, and after each change; for a sidecar that wants them, an event `views` with [`crate::region::views::FeedViews`] as its data
-//! whenever a region was probed or polled; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
+//! whenever a region was probed or polled; for one that discovers regions by its hub, an event `regions` with
+//! [`crate::region::discovery::FeedRegions`] at the beginning, after each change of them, and every few seconds; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
 //! that the sidecar knows that the hub is there.
 
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::Frame;
@@ -17,13 +18,30 @@ use tokio::sync::watch;
 
 use super::access::Caller;
 use super::record::State;
+use super::registry::PutRegions;
 use super::response::Body;
 use super::state::Hub;
 use super::views::Made;
+use crate::region::discovery::{FeedRegion, FeedRegions};
 use crate::switch::{FeedSwitches, Version};
 
 /// Between two signs of life. A sidecar takes three missed ones for the loss of the hub.
 pub(super) const BEAT: Duration = Duration::from_secs(3);
+
+/// Between two events about the regions that were put here: two that agree take one out at a sidecar, `discovery.interval` apart.
+const REGIONS_EVERY: Duration = Duration::from_secs(5);
+
+/// The further events that a sidecar wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wants {
+    /// The views of regions.
+    pub(super) views: bool,
+    /// The regions that were put at this hub.
+    pub(super) regions: bool,
+}
+
+/// The last event about regions: none before the first one.
+type Said = Option<(Arc<PutRegions>, Instant)>;
 
 /// One open feed.
 struct Feed {
@@ -41,13 +59,26 @@ struct Feed {
     views: Option<watch::Receiver<Option<Arc<Made>>>>,
     /// The last event with views that was sent.
     sent: Option<Arc<Made>>,
+    /// The last event about regions; none where the sidecar wants none.
+    said: Option<Said>,
 }
 
 /// The events for a sidecar that has this version.
-pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Version>, with_views: bool) -> Body {
+pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Version>, wants: Wants) -> Body {
     let (states, ending, caller) = (hub.follow(), hub.follow_ending(), caller.clone());
-    let views = hub.views.as_ref().filter(|_| with_views).map(|views| views.follow());
-    let feed = Feed { hub, name, caller, is_noted: false, states, ending, known, views, sent: None };
+    let views = hub.views.as_ref().filter(|_| wants.views).map(|views| views.follow());
+    let feed = Feed {
+        hub,
+        name,
+        caller,
+        is_noted: false,
+        states,
+        ending,
+        known,
+        views,
+        sent: None,
+        said: wants.regions.then_some(None),
+    };
     let events = futures_util::stream::unfold((feed, true), |(mut feed, is_first)| async move {
         let event = feed.next(is_first).await?;
         Some((Ok::<_, Infallible>(Frame::data(event)), (feed, false)))
@@ -58,7 +89,7 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
 impl Feed {
     /// The next event; none where this hub ends or may lack changes of other hubs, so that the sidecar asks another one.
     async fn next(&mut self, is_first: bool) -> Option<Bytes> {
-        if !is_first && self.unsent_views().is_none() {
+        if !is_first && self.unsent_views().is_none() && !self.owes_regions() {
             // The senders live as long as the hub, which this holds.
             tokio::select! {
                 _ = self.states.changed() => {}
@@ -75,7 +106,8 @@ impl Feed {
         }
         let current = Arc::clone(&self.states.borrow_and_update());
         if self.known.as_ref() == Some(&current.version) {
-            return Some(self.views_event().unwrap_or_else(|| self.sign_of_life()));
+            let event = self.regions_event(&current).or_else(|| self.views_event());
+            return Some(event.unwrap_or_else(|| self.sign_of_life()));
         }
         self.known = Some(current.version.clone());
         Some(event(&current, self.hub.clock.unix_ms()))
@@ -92,6 +124,26 @@ impl Feed {
     fn sign_of_life(&self) -> Bytes {
         let Some(index) = &self.hub.index else { return Bytes::from_static(b": live\n\n") };
         Bytes::from(format!("event: lags\ndata: {}\n\n", serde_json::json!(index.lags(self.hub.clock.unix_ms()))))
+    }
+
+    /// Whether the regions have changed since this feed has sent them.
+    fn owes_regions(&self) -> bool {
+        let is_sent = |said: &Said| said.as_ref().is_some_and(|(sent, _)| *sent == self.states.borrow().regions);
+        self.said.as_ref().is_some_and(|said| !is_sent(said))
+    }
+
+    /// The regions, or the word that they still hold, where that is due.
+    fn regions_event(&mut self, current: &State) -> Option<Bytes> {
+        let (owes, now) = (self.owes_regions(), self.hub.clock.now());
+        let said = self.said.as_mut()?;
+        let is_due = said.as_ref().is_none_or(|(_, at)| now.saturating_duration_since(*at) >= REGIONS_EVERY);
+        if !owes && !is_due {
+            return None;
+        }
+        *said = Some((Arc::clone(&current.regions), now));
+        let as_before = FeedRegions::<FeedRegion> { regions: None };
+        let data = if owes { serde_json::json!(current.regions.event()) } else { serde_json::json!(as_before) };
+        Some(Bytes::from(format!("event: regions\ndata: {data}\n\n")))
     }
 
     fn views_event(&mut self) -> Option<Bytes> {

@@ -6,6 +6,7 @@
 //!   `credentials` decides between the two.
 //! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
+//! - `regions` takes the regions that operators put at the hub for the discovery of sidecars; `registry` has them.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
 //! - `isolations` takes over the isolations of other hubs, which `taken` has; `returning` holds feeds back at the start until these were heard.
@@ -48,6 +49,8 @@ mod promotion;
 mod pulling;
 mod pulling_bodies;
 mod record;
+mod regions;
+mod registry;
 mod response;
 mod returning;
 mod routing;

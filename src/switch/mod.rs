@@ -13,7 +13,7 @@ mod throttle_request;
 
 pub use feed::{FeedSwitch, FeedSwitches, HubState, TooMany, Version};
 pub use isolation::Isolation;
-pub use order::{LASTS_MAX, Order};
+pub use order::{Grounds, LASTS_MAX, Order};
 pub use region_set::{RegionSet, RegionSets, SetRegion, stranded};
 pub use set::{SWITCHES_MAX, Switch, Switches};
 pub use throttle_request::ThrottleRequest;

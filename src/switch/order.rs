@@ -179,6 +179,39 @@ impl Fields {
     }
 }
 
+/// Why an order about something else than a switch was given, and by which operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grounds {
+    /// Why.
+    pub reason: String,
+    /// The ticket.
+    pub ticket: String,
+    /// The operator.
+    pub author: String,
+}
+
+impl Grounds {
+    /// Reads a query such as `reason=TEXT&ticket=OPS-1&author=NAME`. `author`: the operator whose name is proven, whatever the query says.
+    ///
+    /// Errors: a sentence that names the field and the expected form.
+    pub fn read(author: Option<&str>, query: &str) -> Result<Self, String> {
+        let mut fields = Fields::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if !matches!(name, "reason" | "ticket" | "author") {
+                return Err("expected `reason`, `ticket` and `author` only in the query".to_owned());
+            }
+            fields.take(name, query_text(value))?;
+        }
+        let Fields { reason, ticket, author, .. } = fields.by(author);
+        Ok(Self {
+            reason: text("reason", reason, REASON_BYTES_MAX)?,
+            ticket: text("ticket", ticket, NAME_BYTES_MAX)?,
+            author: text("author", author, NAME_BYTES_MAX)?,
+        })
+    }
+}
+
 fn subject(key: &str, name: String) -> Result<SwitchSubject, String> {
     if key == "region" {
         return RegionId::parse(&name).map(SwitchSubject::Region).map_err(|error| format!("`region`: {error}"));
@@ -276,6 +309,19 @@ mod tests {
         for query in [format!("region=a&{WHO}"), "region=a&reason=r&ticket=t".to_owned()] {
             assert_eq!(Order::read_of("eve", &query, false).unwrap().author, "eve");
         }
+    }
+
+    #[test]
+    fn an_order_about_no_switch_has_its_grounds_and_nothing_else() {
+        let grounds = Grounds::read(None, WHO).unwrap();
+        assert_eq!((grounds.reason.as_str(), grounds.author.as_str()), ("storm ahead", "ann"));
+        assert_eq!(Grounds::read(Some("eve"), WHO).unwrap().author, "eve");
+        for (query, field) in
+            [("ticket=t&author=a", "`reason`"), ("reason=r&author=a", "`ticket`"), ("reason=r&ticket=t", "`author`")]
+        {
+            assert!(Grounds::read(None, query).unwrap_err().contains(field), "{query}");
+        }
+        assert!(Grounds::read(None, &format!("{WHO}&region=a")).unwrap_err().contains("only"));
     }
 
     #[test]

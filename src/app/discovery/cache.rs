@@ -86,17 +86,12 @@ fn set_aside(path: &Path) -> String {
 }
 
 fn sighting(kept: Kept, config: &DiscoveryConfig) -> Result<Sighting, &'static str> {
-    let is_set = |source: &RegionSource| match source {
-        RegionSource::Dns => config.dns.is_some(),
-        RegionSource::Directory => config.directory.is_some(),
-        RegionSource::Static => false,
-    };
-    let source = RegionSource::of_word(&kept.source).filter(is_set);
+    let source = RegionSource::of_word(&kept.source).filter(|source| config.has(*source));
     let source = source.ok_or("its source is not configured any more")?;
     if kept.identity != config.identity_of(&kept.id) {
         return Err("it had another identity than discovery.identity gives it");
     }
-    of_parts(source, kept.id.as_str(), &kept.url, kept.weight, kept.tags).map_err(|rule| rule.0)
+    of_parts(source, kept.id.as_str(), &kept.url, kept.weight, kept.tags).map_err(|error| error.rule)
 }
 
 /// The content of the file.

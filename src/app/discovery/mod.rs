@@ -5,6 +5,7 @@
 mod cache;
 mod directory;
 mod dns;
+mod hub;
 mod looked;
 mod prove;
 mod regular;
@@ -24,7 +25,7 @@ use crate::base::RegionId;
 use crate::config::{DiscoveryConfig, RegionSource, Sighting};
 use crate::proxy::Shared;
 use crate::region::discovery::{
-    Change, ChangeKind, Discovered, Finder, ProofFailure, Rejected, Rejection, Report, SourceReport,
+    Change, ChangeKind, Discovered, Finder, ProofFailure, Rejected, Rejection, Report, SOURCES, SourceReport,
 };
 use crate::telemetry::{DiscoveryChange, DiscoveryRejection, DiscoverySource, DiscoveryState, Metrics, event};
 use looked::Looked;
@@ -33,7 +34,7 @@ use prove::{Answer, prove};
 /// Handshakes at once.
 const PROOFS: usize = 8;
 /// Looks that wait to be taken in: one of each source.
-const LOOKS: usize = 2;
+const LOOKS: usize = 3;
 /// Readiness waits so long for the regions of the last process.
 const READY_WAIT: Duration = Duration::from_secs(10);
 
@@ -48,7 +49,7 @@ pub(super) fn start(current: &Arc<ArcSwap<Shared>>, world: &World, readiness: &R
     let make = move || {
         let (tell, looks) = mpsc::channel(LOOKS);
         let discovery = Discovery::new(&config, Arc::clone(&current), world.clone(), guard.take());
-        let sources = sources(&config, &world, &tell);
+        let sources = sources(&config, &current.load().discovered, &world, &tell);
         async move { discovery.run(looks, sources).await }
     };
     loops.spawn_local(restarted(clock, make));
@@ -56,11 +57,19 @@ pub(super) fn start(current: &Arc<ArcSwap<Shared>>, world: &World, readiness: &R
 }
 
 /// The loops over the sources.
-fn sources(config: &DiscoveryConfig, world: &World, tell: &mpsc::Sender<Looked>) -> JoinSet<()> {
+fn sources(
+    config: &DiscoveryConfig,
+    discovered: &Arc<Discovered>,
+    world: &World,
+    tell: &mpsc::Sender<Looked>,
+) -> JoinSet<()> {
     let mut sources = JoinSet::new();
     if let Some(folder) = &config.directory {
         let watch = directory::watch(folder.clone(), config.interval, world.clock.clone(), tell.clone());
         sources.spawn_local(watch);
+    }
+    if config.hub {
+        sources.spawn_local(hub::watch(Arc::clone(discovered), config.interval, world.clock.clone(), tell.clone()));
     }
     if let Some(dns) = &config.dns {
         sources.spawn_local(dns::watch(dns.clone(), config.interval, world.clock.clone(), tell.clone()));
@@ -99,13 +108,8 @@ impl Discovery {
         let shared = current.load_full();
         let mut finder = Finder::new(config);
         finder.resume(&shared.discovered.in_force());
-        let is_set = |source: &RegionSource| match source {
-            RegionSource::Directory => config.directory.is_some(),
-            RegionSource::Dns => config.dns.is_some(),
-            RegionSource::Static => false,
-        };
         let source = |source| SourceReport { source, good_unix_ms: None, trouble: None };
-        let sources = [RegionSource::Directory, RegionSource::Dns].into_iter().filter(is_set).map(source).collect();
+        let sources = SOURCES.into_iter().filter(|source| config.has(*source)).map(source).collect();
         Self {
             config: config.clone(),
             discovered: Arc::clone(&shared.discovered),
@@ -326,6 +330,7 @@ async fn finished(saving: &mut Option<JoinHandle<Result<(), String>>>) -> Result
 const fn label(source: RegionSource) -> DiscoverySource {
     match source {
         RegionSource::Directory => DiscoverySource::Directory,
+        RegionSource::Hub => DiscoverySource::Hub,
         RegionSource::Dns | RegionSource::Static => DiscoverySource::Dns,
     }
 }

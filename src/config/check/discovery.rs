@@ -29,15 +29,21 @@ impl Check {
         raw: RawDiscovery,
         topology: Topology,
         regions: usize,
+        has_hub: bool,
     ) -> Option<DiscoveryConfig> {
         let begun =
             !raw.allow.is_empty() || raw.identity.is_some() || raw.cache.is_some() || !raw.dns.servers.is_empty();
-        if raw.dns.name.is_none() && raw.directory.is_none() {
+        if raw.dns.name.is_none() && raw.directory.is_none() && !raw.hub {
             if (begun || raw.defaults.tls != RawTls::default()) && !self.is_wrong_within("discovery") {
-                let rule = "expected a source of regions: set discovery.dns.name or discovery.directory, or leave discovery out";
+                let rule = "expected a source of regions: set discovery.dns.name, discovery.directory or discovery.hub, or leave discovery out";
                 self.refuse("discovery", rule);
             }
             return None;
+        }
+        if raw.hub && !has_hub && !self.is_wrong_within("hub") {
+            let rule =
+                "the regions of a hub come by its feed, and there is no hub: set hub.urls, or leave discovery.hub out";
+            self.refuse("discovery.hub", rule);
         }
         if topology == Topology::HubSpoke {
             let rule = "there is no discovery with `topology: hub-spoke`: a spoke knows the regions that its hub and its file name; leave discovery \
@@ -69,6 +75,7 @@ impl Check {
         Some(DiscoveryConfig {
             dns,
             directory: raw.directory,
+            hub: raw.hub,
             allow: raw.allow,
             identity: identity?,
             interval,

@@ -89,9 +89,10 @@ const PLACES: &[Key] = &[
 #[rustfmt::skip]
 const DISCOVERY: &[Key] = &[
     open("discovery.dns.name", Text(253), "",
-        "The name of the SRV records of regions, such as `_ojs._tcp.example.com`; without it and without `discovery.directory` nothing is discovered"),
+        "The name of the SRV records of regions, such as `_ojs._tcp.example.com`; without it, `discovery.directory` and `discovery.hub` nothing is discovered"),
     key("discovery.dns.servers", NAMES, "", "", "The name servers, each as `address:port`; those of the operating system when empty"),
     open("discovery.directory", Path, "", "A directory with a file a region, `*.yaml`, `*.yml` or `*.json`; it is watched"),
+    key("discovery.hub", Flag, "false", "", "Whether the regions that operators have put at the hub are taken from its feed; needs `hub.urls`"),
     open("discovery.allow", NAMES, "",
         "Globs over ids: `*` for any run of characters, `?` for one. A region whose id fits none is turned away; required"),
     open("discovery.identity", Text(2048), "",

@@ -40,6 +40,18 @@ fn discovery_needs_a_source_patterns_and_an_identity_with_the_id() {
 }
 
 #[test]
+fn the_regions_of_a_hub_need_a_hub() {
+    let hub = "hub: { urls: ['https://hub.example.com:8443'], tls: { cert: /t/pod.crt, key: /t/pod.key } }\n";
+    let text = with(&["hub: true", PROOF, TLS]);
+    check_refused(&text, "discovery.hub", &["set hub.urls", "leave discovery.hub out"]);
+    let config = loaded(&format!("{text}{hub}")).config;
+    assert!(config.discovery.as_ref().is_some_and(|it| it.hub && it.dns.is_none()));
+    assert_eq!(loaded(&effective(&config)).config.discovery, config.discovery);
+    let off = with(&["hub: false", PROOF, TLS]);
+    check_refused(&format!("{off}{hub}"), "discovery", &["discovery.dns.name", "discovery.directory", "discovery.hub"]);
+}
+
+#[test]
 fn the_cache_is_not_among_the_files_of_the_directory() {
     let keys = |cache: &str| with(&[PROOF, TLS, &format!("directory: /r, cache: {cache}")]);
     check_refused(&keys("/r/known.json"), "discovery.cache", &["discovery.directory"]);

@@ -13,10 +13,12 @@ pub const REGION_IN_IDENTITY: &str = "{region}";
 /// Where regions are discovered, and the proof that each of them owes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiscoveryConfig {
-    /// The name server's records; at least one of this and the directory is there.
+    /// The name server's records; at least one of this, the directory and the hub is there.
     pub dns: Option<DnsDiscovery>,
     /// A directory with a file a region.
     pub directory: Option<PathBuf>,
+    /// Whether the regions that operators have put at the hub are taken from its feed.
+    pub hub: bool,
     /// Globs over ids; an id that fits none is turned away. At least one.
     pub allow: Vec<String>,
     /// The URI that the certificate of a region shows, with [`REGION_IN_IDENTITY`] once.
@@ -73,6 +75,17 @@ pub struct Sighting {
 }
 
 impl DiscoveryConfig {
+    /// Whether regions of this source are looked for.
+    #[must_use]
+    pub const fn has(&self, source: RegionSource) -> bool {
+        match source {
+            RegionSource::Directory => self.directory.is_some(),
+            RegionSource::Hub => self.hub,
+            RegionSource::Dns => self.dns.is_some(),
+            RegionSource::Static => false,
+        }
+    }
+
     /// The URI that the certificate of a region shows.
     #[must_use]
     pub fn identity_of(&self, id: &RegionId) -> String {

@@ -1,8 +1,10 @@
 //! The content of a record, and its errors.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::audit::Head;
+use super::super::registry::PutRegions;
 use super::super::taken::Taken;
 use super::postgres_error::PostgresError;
 use crate::base::Moment;
@@ -108,7 +110,7 @@ impl RecordError {
     }
 }
 
-/// A state of a record: the switches, and the end of the audit trail that led to them.
+/// A state of a record: the switches, the regions, and the end of the audit trail that led to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::hub) struct State {
     pub(in crate::hub) version: Version,
@@ -116,6 +118,8 @@ pub(in crate::hub) struct State {
     pub(in crate::hub) switches: Switches,
     /// The isolations of hubs of other regions.
     pub(in crate::hub) taken: Taken,
+    /// The regions that operators have put at a hub of this record.
+    pub(in crate::hub) regions: Arc<PutRegions>,
     pub(in crate::hub) head: Head,
 }
 
@@ -135,9 +139,9 @@ impl State {
         self.switches.first_end().into_iter().chain(self.taken.first_end()).min()
     }
 
-    /// Whether it has the same switches as another one.
+    /// Whether it has the same switches and regions as another one.
     pub(in crate::hub) fn is_alike(&self, other: &Self) -> bool {
-        self.switches == other.switches && self.taken == other.taken
+        self.switches == other.switches && self.taken == other.taken && self.regions == other.regions
     }
 }
 

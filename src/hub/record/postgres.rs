@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::audit::{AuditRow, Head};
+use super::super::audit::AuditRow;
 use super::super::postgres_settings::PostgresSettings;
 use super::content::{
     ClaimedKey, IndexPlace, IndexedChange, Kept, OutcomeQuery, Outcomes, REPORTS_MAX, RecordError, ReportsEnd,
@@ -31,7 +31,7 @@ use super::postgres_error::PostgresError;
 use crate::replica::Change;
 use crate::switch::Version;
 use line::{Line, Value};
-use values::{number, signed, text};
+use values::{number, signed, state, text};
 
 /// After so long without an answer other hubs may have changed the record unseen.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
@@ -43,14 +43,14 @@ const MIGRATION_WAIT: Duration = Duration::from_secs(10);
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 
 const NEWER: &str = "
-SELECT change, name, switches, number, hash, taken FROM ojs_hub_state
+SELECT change, name, switches, number, hash, taken, regions FROM ojs_hub_state
 LEFT JOIN (SELECT number, hash FROM ojs_hub_audit ORDER BY number DESC LIMIT 1) AS head ON true
 WHERE name <> $1 OR change <> $2";
 
 /// Moves the state and adds the rows in one statement; the rows are none where the state is another one.
 const CHANGE: &str = "
 WITH moved AS (
-  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3, taken = $7 WHERE change = $4 AND name = $5 RETURNING change),
+  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3, taken = $7, regions = $8 WHERE change = $4 AND name = $5 RETURNING change),
 added AS (
   INSERT INTO ojs_hub_audit SELECT entry.* FROM moved, json_populate_recordset(NULL::ojs_hub_audit, $6::json) AS entry)
 SELECT count(*) FROM moved";
@@ -186,9 +186,9 @@ impl Postgres {
     pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
         let has_rows = !rows.is_empty();
         let (switches, rows) = (json!(to.switches).to_string(), json!(rows).to_string());
-        let taken = json!(to.taken).to_string();
+        let (taken, regions) = (json!(to.taken).to_string(), json!(*to.regions).to_string());
         let (change, from_change) = (signed(to.version.change), signed(from.change));
-        let values: [Value<'_>; 7] = [
+        let values: [Value<'_>; 8] = [
             (&change, Type::INT8),
             (&to.version.name, Type::TEXT),
             (&switches, Type::TEXT),
@@ -196,6 +196,7 @@ impl Postgres {
             (&from.name, Type::TEXT),
             (&rows, Type::TEXT),
             (&taken, Type::TEXT),
+            (&regions, Type::TEXT),
         ];
         let deadline = Instant::now() + CHANGE_WAIT;
         let mut was_lost = false;
@@ -393,15 +394,4 @@ impl Postgres {
     async fn ask(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, RecordError> {
         self.of_rest.ask(&self.settings, statement, values).await
     }
-}
-
-fn state(row: &Row) -> Result<State, PostgresError> {
-    let rows = std::slice::from_ref(row);
-    let head = match row.try_get::<_, Option<i64>>(3).map_err(PostgresError::content)? {
-        Some(_) => Head { number: number(rows, 0, 3)?, hash: text(rows, 0, 4)? },
-        None => Head::default(),
-    };
-    let switches = serde_json::from_str(&text(rows, 0, 2)?).map_err(PostgresError::content)?;
-    let taken = serde_json::from_str(&text(rows, 0, 5)?).map_err(PostgresError::content)?;
-    Ok(State { version: Version { name: text(rows, 0, 1)?, change: number(rows, 0, 0)? }, switches, taken, head })
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::said::Look;
 use crate::config::{RegionSource, RegionUrl, Sighting};
 
-/// The sources in their order: the word of a directory on an id goes before that of a name server.
-pub(super) const SOURCES: [RegionSource; 2] = [RegionSource::Directory, RegionSource::Dns];
+/// The sources in their order: the word of a directory on an id goes before that of the hub, and both before that of a name server.
+pub const SOURCES: [RegionSource; 3] = [RegionSource::Directory, RegionSource::Hub, RegionSource::Dns];
 
 /// Why a proof failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

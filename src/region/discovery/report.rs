@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
 
-use super::said::Rejected;
+use super::said::{Look, Rejected};
 use crate::base::RegionId;
 use crate::config::{RegionSource, Sighting};
 
@@ -20,6 +20,9 @@ pub struct Discovered {
     changes: AtomicU64,
     taken: AtomicU64,
     was_taken: Notify,
+    /// The last look at the hub that nothing has taken yet: its feed may be faster than the discovery.
+    said: ArcSwapOption<Look>,
+    was_said: Notify,
 }
 
 /// The state of the discovery.
@@ -107,6 +110,22 @@ impl Discovered {
     /// Resolves when the registry has had its turn since the last call.
     pub async fn taken(&self) {
         self.was_taken.notified().await;
+    }
+
+    /// Takes a look at the hub, in place of one that was not taken yet.
+    pub fn say(&self, look: Look) {
+        self.said.store(Some(Arc::new(look)));
+        self.was_said.notify_one();
+    }
+
+    /// The next look at the hub. Cancel: none is lost.
+    pub async fn said(&self) -> Arc<Look> {
+        loop {
+            if let Some(look) = self.said.swap(None) {
+                return look;
+            }
+            self.was_said.notified().await;
+        }
     }
 
     /// The state; none where nothing is discovered.

@@ -89,7 +89,7 @@ struct File {
 pub fn of_file(text: &str) -> Result<Sighting, MalformedError> {
     let expected = MalformedError("expected id and url, and perhaps weight and tags, and no other key");
     let file: File = serde_saphyr::from_str(text).map_err(|_| expected)?;
-    of_parts(RegionSource::Directory, &file.id, &file.url, file.weight, file.tags)
+    Ok(of_parts(RegionSource::Directory, &file.id, &file.url, file.weight, file.tags)?)
 }
 
 /// The region of a SRV record by the TXT records at its target: `region=ID`, and perhaps `weight=N` and `tags=a,b`. Other texts
@@ -118,33 +118,50 @@ pub fn of_texts<'t>(
     let weight = weight.map(|weight| weight.parse().map_err(|_| MalformedError("expected a whole number in weight=")));
     let tags =
         tags.map(|tags| tags.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect());
-    of_parts(RegionSource::Dns, id, &format!("https://{target}:{port}"), weight.transpose()?, tags.unwrap_or_default())
+    let url = format!("https://{target}:{port}");
+    Ok(of_parts(RegionSource::Dns, id, &url, weight.transpose()?, tags.unwrap_or_default())?)
+}
+
+/// A part of a region that breaks a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartError {
+    /// Its key, as in a file.
+    pub key: &'static str,
+    /// The rule; holds nothing of the value.
+    pub rule: &'static str,
+}
+
+impl From<PartError> for MalformedError {
+    fn from(error: PartError) -> Self {
+        Self(error.rule)
+    }
 }
 
 /// The region of these parts.
 ///
-/// Errors: the rule that they break.
+/// Errors: the rule that one of them breaks.
 pub fn of_parts(
     source: RegionSource,
     id: &str,
     url: &str,
     weight: Option<u32>,
     tags: Vec<String>,
-) -> Result<Sighting, MalformedError> {
+) -> Result<Sighting, PartError> {
+    let wrong = |key, rule| PartError { key, rule };
     let id = RegionId::parse(id).ok().filter(|id| id.as_str() != "none");
-    let id = id.ok_or(MalformedError("the id is 1 to 64 lower-case letters, digits and dashes, and not `none`"))?;
-    let url: RegionUrl = parse_url(url).map_err(MalformedError)?;
+    let id = id.ok_or(wrong("id", "the id is 1 to 64 lower-case letters, digits and dashes, and not `none`"))?;
+    let url: RegionUrl = parse_url(url).map_err(|rule| wrong("url", rule))?;
     if !url.tls {
-        return Err(MalformedError("expected https: a discovered region proves its identity by its certificate"));
+        return Err(wrong("url", "expected https: a discovered region proves its identity by its certificate"));
     }
     if weight.is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight)) {
-        return Err(MalformedError("the weight is a whole number from 1 to 1000000"));
+        return Err(wrong("weight", "the weight is a whole number from 1 to 1000000"));
     }
     let is_tag = |tag: &String| {
         (1..=TAG_BYTES_MAX).contains(&tag.len()) && !tag.contains(|it: char| it == ',' || it.is_control())
     };
     if tags.len() > TAGS_MAX || !tags.iter().all(is_tag) {
-        return Err(MalformedError("there are at most 32 tags of 1 to 256 bytes, without commas"));
+        return Err(wrong("tags", "there are at most 32 tags of 1 to 256 bytes, without commas"));
     }
     let tags = tags.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     Ok(Sighting { id, source, url, weight, tags })

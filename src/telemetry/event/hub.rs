@@ -14,6 +14,22 @@ pub fn hub_started(address: &str, admin: &str, record: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_started", address, admin, record, "the hub serves");
 }
 
+/// An operator has put a region at this hub, for the discovery of its sidecars; at the level of warnings, as a switch.
+pub fn hub_region_put(region: &str, url: &str, [reason, ticket, author]: [&str; 3]) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_region_put", region, url, reason, ticket, author,
+        "an operator has put a region"
+    );
+}
+
+/// An operator has deleted a region of this hub.
+pub fn hub_region_deleted(region: &str, [reason, ticket, author]: [&str; 3]) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_region_deleted", region, reason, ticket, author,
+        "an operator has deleted a region"
+    );
+}
+
 /// The record of a hub did not take a change.
 pub fn hub_record_failed(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_failed", error, "the record did not take a change");

@@ -3,6 +3,7 @@
 mod directory;
 mod dns;
 mod flood;
+mod hub;
 mod name_server;
 mod restart;
 mod stage;

@@ -71,8 +71,16 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// The commands of two words.
-const TWO_WORDS: [[&str; 2]; 5] =
-    [["outcomes", "settle"], ["spool", "retry"], ["spool", "discard"], ["audit", "export"], ["audit", "verify"]];
+const TWO_WORDS: [[&str; 2]; 8] = [
+    ["regions", "put"],
+    ["regions", "list"],
+    ["regions", "delete"],
+    ["outcomes", "settle"],
+    ["spool", "retry"],
+    ["spool", "discard"],
+    ["audit", "export"],
+    ["audit", "verify"],
+];
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
 const OTHERS: &str = "$as_owner [ bash cat cd chown curl do docker done echo export for grep install journalctl kill kubectl mkdir \

@@ -100,7 +100,12 @@ fn run(page: &str, before: &str, files: &[(&str, String)]) -> Option<Said> {
         text.replace(&format!("ojs-sidecar {name}"), &format!("ojs-sidecar {name} --address 127.0.0.1:{port}"))
     };
     let names = ASKING.iter().map(|name| (*name, "8080")).chain(ORDERING.iter().map(|name| (*name, "9464")));
-    let commands = names.fold(format!("{before}{}", blocks.concat()), asking);
+    // Those at a hub ask no sidecar; in quotes they are no such text.
+    let at_hub = |text: String, order: &str| {
+        text.replace(&format!("ojs-sidecar regions {order}"), &format!("ojs-sidecar 'regions' {order}"))
+    };
+    let whole = ["put", "list", "delete"].into_iter().fold(format!("{before}{}", blocks.concat()), at_hub);
+    let commands = names.fold(whole, asking);
     let ports = Ports::take();
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("config")).unwrap();

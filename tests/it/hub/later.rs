@@ -165,3 +165,25 @@ async fn switches_that_the_sidecar_cannot_read_are_left_out_and_asked_for_again(
     hub.asked(3).await;
     assert_eq!(hub.known.lock().unwrap()[2].as_deref(), Some("r-7"), "and not from its beginning any more");
 }
+
+#[tokio::test]
+async fn regions_of_a_later_hub_are_taken_as_far_as_they_can_be_read_and_an_earlier_hub_reads_views_first() {
+    let mut stage = HubStage::new("");
+    let hub = LaterHub::start(&mut stage).await;
+    let keys = "discovery: { hub: true, allow: [\"*\"], identity: \"spiffe://test/{region}\" }\nhealth_check: { source: hub }\n";
+    let one = stage.federation("one", keys).await;
+    let sidecar = Process::run(&one.config, &["--set", "log.level=info"]).await;
+    hub.asked(1).await;
+    let head = hub.received();
+    assert!(head.contains(r#""ojs-feed": "views", "ojs-feed": "regions""#), "{head}");
+    hub.say("event: regions\ndata: [\n\n");
+    hub.say(
+        "event: regions\ndata: {\"regions\":[{\"id\":\"sa-1\",\"url\":\"https://127.0.0.1:1\",\"later\":[1]},{\"id\":\"sa-2\",\"url\":\"quic://x\"}],\"later\":1}\n\n",
+    );
+    let state = async || sidecar.admin.get("/state").await.json()["discovery"].clone();
+    eventually("the region is known", async || state().await["regions"][0]["id"] == "sa-1").await;
+    let turned_away = serde_json::json!([{ "region": "sa-2", "reason": "malformed" }]);
+    assert_eq!(state().await["rejected"], turned_away);
+    hub.send(4, &[r#""switch":"drain","region":"us-east-1""#]);
+    eventually("the feed goes on", async || goes_to(&sidecar).await != "us-east-1").await;
+}

@@ -13,7 +13,8 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let why = "reason=r&ticket=t&author=a";
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
-    let cells: [(Method, &str, [u16; 4]); 22] = [
+    let region = format!("/v1/federation/regions/eu-west-1?{why}");
+    let cells: [(Method, &str, [u16; 4]); 25] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -33,6 +34,10 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::POST, "/v1/hub/keys/claim", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/keys/settle", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/changes", [400, 403, 403, 403]),
+        (Method::GET, "/v1/federation/regions", [200, 200, 200, 403]),
+        // Without a body it is no region.
+        (Method::PUT, &region, [403, 400, 403, 403]),
+        (Method::DELETE, &region, [403, 404, 403, 403]),
         // This hub has no index, which only those get to hear who may read one.
         (Method::GET, "/v1/federation/jobs?job_id=a", [404, 404, 404, 403]),
         (Method::GET, "/v1/federation/jobs/a", [404, 404, 404, 403]),

@@ -31,7 +31,7 @@ async fn each_scope_of_a_token_opens_its_own_endpoints_and_without_credentials_n
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
     let scopes = ["ojs:read", "ojs:operate", "ojs:audit", "openid ojs:read ojs:operate ojs:audit", "openid", ""];
     let tokens = scopes.map(|scope| sso.token("ann", scope));
-    let cells: [(Method, &str, [u16; 6]); 24] = [
+    let cells: [(Method, &str, [u16; 6]); 27] = [
         (Method::GET, "/v1/hub/switches", [200, 403, 403, 200, 403, 403]),
         (Method::PUT, &set, [403, 200, 403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 404, 403, 403]),
@@ -52,6 +52,9 @@ async fn each_scope_of_a_token_opens_its_own_endpoints_and_without_credentials_n
         (Method::PUT, "/v1/hub/status", [403; 6]),
         (Method::POST, "/v1/hub/changes", [403; 6]),
         (Method::GET, "/v1/hub/index", [403; 6]),
+        (Method::GET, "/v1/federation/regions", [200, 403, 403, 200, 403, 403]),
+        (Method::PUT, "/v1/federation/regions/a", [403, 400, 403, 400, 403, 403]),
+        (Method::DELETE, "/v1/federation/regions/a", [403, 400, 403, 400, 403, 403]),
         (Method::GET, "/v1/federation/jobs/a", [404, 403, 403, 404, 403, 403]),
         (Method::POST, "/v1/hub/switches", [405; 6]),
         (Method::GET, "/v1/hub/other", [404; 6]),

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -40,14 +41,16 @@ async fn used(sidecars: &[SocketAddr]) -> Vec<String> {
 }
 
 async fn connected(fleet: &Fleet) -> usize {
-    let Ok((_, body)) = ask_hub(&fleet.hub.operator, Method::GET, "/v1/hub/sidecars").await else { return 0 };
+    let Ok((_, body)) = ask_hub(&fleet.hub.operator, Method::GET, "/v1/hub/sidecars", Bytes::new()).await else {
+        return 0;
+    };
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
     document["sidecars"].as_array().map_or(0, |all| all.iter().filter(|it| it["connected"] == true).count())
 }
 
 async fn order(fleet: &Fleet, method: Method, query: &str) -> Told {
     let path = format!("/v1/hub/switches?{query}&reason=disk%20exchange&ticket=DEMO-1&author=you");
-    let (head, body) = ask_hub(&fleet.hub.operator, method, &path).await?;
+    let (head, body) = ask_hub(&fleet.hub.operator, method, &path, Bytes::new()).await?;
     if head.status.is_success() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -90,7 +90,9 @@ CREATE TABLE ojs_hub_promotion_job (
 CREATE INDEX ojs_hub_promotion_job_age ON ojs_hub_promotion_job (promotion, step, enqueued_ms, job_id);
 ",
     // The isolations of hubs of other regions.
-    "ALTER TABLE ojs_hub_state ADD COLUMN taken text NOT NULL DEFAULT '[]'",
+    "ALTER TABLE ojs_hub_state ADD COLUMN taken text NOT NULL DEFAULT '[]';",
+    // The regions that operators have put.
+    "ALTER TABLE ojs_hub_state ADD COLUMN regions text NOT NULL DEFAULT '[]'",
 ];
 
 /// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.

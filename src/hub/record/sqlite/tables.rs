@@ -3,6 +3,7 @@
 use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
@@ -17,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -87,6 +88,8 @@ CREATE INDEX promotion_job_age ON promotion_job (promotion, step, enqueued_ms, j
 ",
     // The isolations of hubs of other regions.
     "ALTER TABLE state ADD COLUMN taken TEXT NOT NULL DEFAULT '[]';",
+    // The regions that operators have put.
+    "ALTER TABLE state ADD COLUMN regions TEXT NOT NULL DEFAULT '[]';",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
@@ -130,14 +133,15 @@ pub(super) fn state(connection: &mut Connection) -> rusqlite::Result<State> {
             Ok(Head { number: whole(row, "number")?, hash: row.get("hash")? })
         })
         .optional()?;
-    connection.query_row("SELECT change, name, switches, taken FROM state", [], |row| {
+    connection.query_row("SELECT change, name, switches, taken, regions FROM state", [], |row| {
         let wrong = |error: serde_json::Error| {
             rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
         };
         let switches = serde_json::from_str(&row.get::<_, String>("switches")?).map_err(wrong)?;
         let taken = serde_json::from_str(&row.get::<_, String>("taken")?).map_err(wrong)?;
+        let regions = serde_json::from_str(&row.get::<_, String>("regions")?).map_err(wrong)?;
         let version = Version { name: row.get("name")?, change: whole(row, "change")? };
-        Ok(State { version, switches, taken, head: head.unwrap_or_default() })
+        Ok(State { version, switches, taken, regions: Arc::new(regions), head: head.unwrap_or_default() })
     })
 }
 
@@ -156,8 +160,9 @@ pub(super) fn sidecars(connection: &mut Connection) -> rusqlite::Result<Vec<Save
 
 pub(super) fn change(connection: &mut Connection, to: &State, rows: &[AuditRow]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let values = params![signed(to.version.change), to.version.name, in_json(&to.switches)?, in_json(&to.taken)?];
-    transaction.execute("UPDATE state SET change = ?1, name = ?2, switches = ?3, taken = ?4", values)?;
+    let [switches, taken, regions] = [in_json(&to.switches)?, in_json(&to.taken)?, in_json(&*to.regions)?];
+    let values = params![signed(to.version.change), to.version.name, switches, taken, regions];
+    transaction.execute("UPDATE state SET change = ?1, name = ?2, switches = ?3, taken = ?4, regions = ?5", values)?;
     for row in rows {
         let lasts_ms = row.lasts_ms.map(signed);
         transaction.execute(

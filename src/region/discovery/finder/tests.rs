@@ -8,6 +8,7 @@ fn config() -> DiscoveryConfig {
     DiscoveryConfig {
         dns: None,
         directory: None,
+        hub: true,
         allow: vec!["eu-*".to_owned(), "ap-*".to_owned()],
         identity: "spiffe://test/{region}".to_owned(),
         interval: INTERVAL,
@@ -205,14 +206,19 @@ fn of_two_addresses_for_an_id_the_one_in_force_is_kept() {
 }
 
 #[test]
-fn a_directory_goes_before_a_name_server() {
+fn a_directory_goes_before_a_hub_and_a_hub_before_a_name_server() {
     let mut stage = Stage::with(&[("eu-1", "dns")]);
-    let sightings = vec![seen(RegionSource::Directory, "eu-1", "file")];
-    let look = Look { source: RegionSource::Directory, sightings, malformed: Vec::new(), is_complete: true };
-    stage.finder.on_look(stage.now, &look);
-    stage.prove(Ok(()));
-    stage.apply();
-    assert_eq!(stage.in_force(), [("eu-1".to_owned(), "file.example.com".to_owned())]);
+    for (source, host, wins) in [
+        (RegionSource::Hub, "hub", "hub.example.com"),
+        (RegionSource::Directory, "file", "file.example.com"),
+        (RegionSource::Hub, "hub2", "file.example.com"),
+    ] {
+        let sightings = vec![seen(source, "eu-1", host)];
+        stage.finder.on_look(stage.now, &Look { source, sightings, malformed: Vec::new(), is_complete: true });
+        stage.prove(Ok(()));
+        stage.apply();
+        assert_eq!(stage.in_force(), [("eu-1".to_owned(), wins.to_owned())], "{source:?}");
+    }
 }
 
 #[test]

@@ -44,6 +44,8 @@ labels! {
     DiscoverySource {
         /// A watched directory.
         Directory = "directory",
+        /// The hub, by its feed.
+        Hub = "hub",
         /// A name server.
         Dns = "dns",
     }
