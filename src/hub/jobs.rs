@@ -3,24 +3,25 @@
 //! Only facts that sidecars have reported here are shown to other hubs, and none about a job that was replicated itself, so that nothing is
 //! replicated twice. Spec: federation-spec §5.1, §6.3; RFC-0001 §5, §8.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::index::Index;
 use super::isolations;
-use super::record::{IndexPlace, IndexedChange, RecordError, Wanted};
+use super::record::{Conflict, IndexPlace, IndexedChange, RecordError, Wanted};
 use super::response::Refusal;
 use super::sidecar_request::read as read_request;
 use super::state::Hub;
 use crate::base::RegionId;
+use crate::base::text::rfc3339;
 use crate::fleet::{ChangesRequest, JOB_NOT_INDEXED};
 use crate::ojs::query_text;
-use crate::replica::{Change, Record};
+use crate::replica::{Change, Record, Standing};
 use crate::switch::Isolation;
 
 /// For facts to be durable; shorter than the sidecar's wait for the answer.
@@ -29,6 +30,8 @@ const SAVE_WAIT: Duration = Duration::from_secs(4);
 const PLACE_WAIT: Duration = Duration::from_secs(1);
 /// Facts in one answer to another hub. A fact has some 300 bytes and at most [`crate::replica::CHANGE_BYTES_MAX`].
 pub(super) const SHOWN_MAX: usize = 1_000;
+/// Tracking ids of one job whose conflicts are shown: its copies have one, unless clients give them several.
+const CONFLICT_IDS_MAX: usize = 4;
 /// The longest name in a query. Units: bytes.
 const ID_BYTES_MAX: usize = 255;
 
@@ -106,6 +109,7 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
     let record = Record::of(found.into_iter().map(|it| it.change));
     let mut shown = record.shown(&index.settings.region);
     note_bytes(hub, &mut shown).await?;
+    note_conflicts(hub, &record, &mut shown).await?;
     Ok(shown)
 }
 
@@ -120,6 +124,28 @@ async fn note_bytes(hub: &Hub, shown: &mut Value) -> Result<(), RecordError> {
     for copy in &mut copies {
         let is_here = having.contains(&(text(copy, "job_id"), text(copy, "region")));
         copy["bytes_here"] = Value::Bool(is_here);
+    }
+    Ok(())
+}
+
+/// Adds to each copy of a record whether it counts, and what this hub has done about it, where it is one of this hub's region.
+async fn note_conflicts(hub: &Hub, record: &Record, shown: &mut Value) -> Result<(), RecordError> {
+    let ids: BTreeSet<&str> = record.copies.iter().filter_map(|it| it.federation_id.as_deref()).collect();
+    let mut known = Vec::new();
+    for id in ids.into_iter().take(CONFLICT_IDS_MAX) {
+        known.extend(hub.record.conflicts_of(id).await?);
+    }
+    let copies = shown["copies"].as_array_mut().into_iter().flatten();
+    for (copy, shown) in record.copies.iter().zip(copies) {
+        shown["counts"] = match record.standing(copy) {
+            Standing::Untold => Value::Null,
+            standing => Value::Bool(standing == Standing::Counts),
+        };
+        let is_of = |it: &&Conflict| it.job_id == copy.job_id && it.region == copy.region.as_str();
+        shown["conflict"] = known.iter().find(is_of).map_or(Value::Null, |it| {
+            let winner = it.winner.as_ref().map(|(region, job_id)| json!({ "region": region, "job_id": job_id }));
+            json!({ "result": it.step.as_str(), "why": it.why, "at": rfc3339(it.changed_ms), "winner": winner })
+        });
     }
     Ok(())
 }

@@ -5,6 +5,8 @@
 
 mod bodies;
 mod body;
+mod conflict;
+mod conflicts;
 mod content;
 mod postgres;
 mod postgres_error;
@@ -17,10 +19,11 @@ use super::settings::RecordSettings;
 use crate::replica::Change;
 use crate::switch::Version;
 pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
+pub(super) use conflict::{Conflict, ConflictStep};
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,
-    PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
+    ANSWER_WAIT, ClaimedKey, INDEX_ROWS_MAX, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery,
+    Outcomes, PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 use postgres::Postgres;

@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
-use super::index_settings::IndexSettings;
+use super::index_settings::{ConflictMode, IndexSettings};
 use super::limit_settings::LimitSettings;
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
 use super::tokens::TokenSettings;
+use crate::base::RegionId;
 use crate::config::{Config, Log, LogFormat, is_log_level};
 
 /// A larger file is a mistake.
@@ -191,6 +192,14 @@ impl Settings {
         } else if let Some((section, _)) = sections.iter().find(|(_, section)| section.is_some()) {
             wrong.push(format!("{section}: without `regions` a hub probes nothing: list them, or remove this"));
         }
+        let cancels_in =
+            settings.index.as_ref().filter(|index| index.conflicts == ConflictMode::Cancel).map(|it| &it.region);
+        let is_known = |region: &RegionId| {
+            settings.probing.as_ref().is_some_and(|it| it.regions.iter().any(|known| known.id == *region))
+        };
+        if let Some(region) = cancels_in.filter(|region| !is_known(region)) {
+            wrong.push(format!("index.conflicts: cancel needs `regions` with {region}, where this hub cancels copies: list it, or set report"));
+        }
         if wrong.is_empty() { Ok(settings) } else { Err(SettingsError::Rules(wrong)) }
     }
 
@@ -252,6 +261,21 @@ access:
         let wrong = parse(&format!("{RIGHT}{index}")).unwrap_err().to_string();
         assert!(wrong.contains("\nindex: a hub without `record.path`"), "{wrong}");
         assert!(parse(&format!("{RIGHT}{index}record: {{ path: hub.db }}\n")).is_ok());
+    }
+
+    #[test]
+    fn copies_are_cancelled_only_in_a_region_that_the_hub_can_reach() {
+        let with = |region: &str, regions: &str| {
+            parse(&format!(
+                "{RIGHT}record: {{ path: hub.db }}\nindex: {{ region: {region}, conflicts: cancel }}\n{regions}"
+            ))
+        };
+        let regions = "regions: [{ id: a, url: \"https://a.example.com\", tls: { ca: a.pem } }]\n";
+        assert!(with("a", regions).is_ok());
+        for (region, regions) in [("a", ""), ("b", regions)] {
+            let error = with(region, regions).unwrap_err().to_string();
+            assert!(error.contains("\nindex.conflicts: cancel needs `regions`"), "{error}");
+        }
     }
 
     #[test]

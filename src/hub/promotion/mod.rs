@@ -19,3 +19,4 @@ pub(super) use requests::{list, promote, show, stop};
 pub(super) use run::run;
 use stage::CLOSED_BY;
 pub(super) use stage::{Promotion, Stage};
+pub(super) use target::{Regions, Word};

@@ -19,6 +19,8 @@ use crate::telemetry::event;
 
 /// How often the record is looked at for promotions.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// For one answer of a region, connecting included.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// How long a promotion that has ended can be looked up.
 const KEPT_FOR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
@@ -30,7 +32,7 @@ pub(in crate::hub) async fn run(hub: &Hub) {
         views,
         name: random_name(),
         return_after: index.settings.return_after,
-        regions: Regions::default(),
+        regions: Regions::new(ANSWER_WAIT),
         refusals: Refusals::default(),
         healthy_since: RefCell::default(),
         troubles: RefCell::default(),

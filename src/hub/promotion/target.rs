@@ -1,4 +1,4 @@
-//! Questions of a promotion to regions: whether they have a job, and orders to store or to cancel it.
+//! Questions of a hub to regions: whether they have a job, and orders to store or to cancel it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,14 +14,12 @@ use crate::net::pool::Pool;
 use crate::ojs::answer::{ShownJob, is_error_document};
 use crate::region::{AskError, JobQuestion, ask_job};
 
-/// For one answer, connecting included.
-pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// The longest answer that is read: a job is at most half as long. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The word of a region about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word {
+pub(in crate::hub) enum Word {
     /// It has the job.
     Has {
         /// Its state, in the words of OJS.
@@ -41,18 +39,26 @@ pub(super) enum Word {
     Silent(String),
 }
 
-/// The regions that a promotion asks, with connections of its own to each.
-#[derive(Debug, Default)]
-pub(super) struct Regions(RefCell<BTreeMap<RegionId, Pool>>);
+/// The regions that a hub asks, with connections of its own to each.
+#[derive(Debug)]
+pub(in crate::hub) struct Regions {
+    pools: RefCell<BTreeMap<RegionId, Pool>>,
+    answer_wait: Duration,
+}
 
 impl Regions {
+    /// No connection is open yet. `answer_wait`: for one answer, connecting included.
+    pub(in crate::hub) fn new(answer_wait: Duration) -> Self {
+        Self { pools: RefCell::default(), answer_wait }
+    }
+
     /// Whether the region has a job.
-    pub(super) async fn look(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
+    pub(in crate::hub) async fn look(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
         self.ask(views, region, job_id, &JobQuestion::Look).await
     }
 
     /// Cancels a job there.
-    pub(super) async fn cancel(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
+    pub(in crate::hub) async fn cancel(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
         self.ask(views, region, job_id, &JobQuestion::Cancel).await
     }
 
@@ -66,8 +72,8 @@ impl Regions {
         let Some((to, pool)) = views.reach(region) else {
             return Word::NotSent(format!("{region} is not among the `regions` of this hub"));
         };
-        let pool = self.0.borrow_mut().entry(region.clone()).or_insert(pool).clone();
-        match ask_job(&to, &pool, question, job_id, ANSWER_BYTES_MAX, ANSWER_WAIT).await {
+        let pool = self.pools.borrow_mut().entry(region.clone()).or_insert(pool).clone();
+        match ask_job(&to, &pool, question, job_id, ANSWER_BYTES_MAX, self.answer_wait).await {
             Ok((status, body)) => word(question, job_id, status, &body),
             Err(error @ AskError::NotSent(_)) => Word::NotSent(format!("{region}: {error}")),
             Err(error) => Word::Silent(format!("{region}: {error}")),

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -90,7 +90,20 @@ CREATE TABLE ojs_hub_promotion_job (
 CREATE INDEX ojs_hub_promotion_job_age ON ojs_hub_promotion_job (promotion, step, enqueued_ms, job_id);
 ",
     // The isolations of hubs of other regions.
-    "ALTER TABLE ojs_hub_state ADD COLUMN taken text NOT NULL DEFAULT '[]'",
+    "ALTER TABLE ojs_hub_state ADD COLUMN taken text NOT NULL DEFAULT '[]';",
+    // Tracking ids that several regions have, the copies of this region among them, and the hub that decides about these.
+    "
+CREATE TABLE ojs_hub_repeated_id (federation_id text COLLATE \"C\" PRIMARY KEY, noted_ms bigint NOT NULL);
+CREATE INDEX ojs_hub_repeated_id_noted ON ojs_hub_repeated_id (noted_ms);
+CREATE TABLE ojs_hub_conflict (
+  job_id text NOT NULL, region text NOT NULL, federation_id text COLLATE \"C\" NOT NULL, step text NOT NULL, why text, winner_region text,
+  winner_job text, refusals bigint NOT NULL, due_ms bigint NOT NULL, changed_ms bigint NOT NULL, PRIMARY KEY (job_id, region));
+CREATE INDEX ojs_hub_conflict_due ON ojs_hub_conflict (due_ms) WHERE step IN ('open', 'cancelling');
+CREATE INDEX ojs_hub_conflict_federation ON ojs_hub_conflict (federation_id);
+CREATE INDEX ojs_hub_conflict_changed ON ojs_hub_conflict (changed_ms);
+CREATE TABLE ojs_hub_conflict_turn (only_one integer PRIMARY KEY CHECK (only_one = 1), hub text NOT NULL, until_ms bigint NOT NULL);
+INSERT INTO ojs_hub_conflict_turn VALUES (1, '', 0);
+",
 ];
 
 /// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.

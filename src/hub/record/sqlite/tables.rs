@@ -17,7 +17,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -87,6 +87,17 @@ CREATE INDEX promotion_job_age ON promotion_job (promotion, step, enqueued_ms, j
 ",
     // The isolations of hubs of other regions.
     "ALTER TABLE state ADD COLUMN taken TEXT NOT NULL DEFAULT '[]';",
+    // Tracking ids that several regions have, and the copies of this region among them.
+    "
+CREATE TABLE repeated_id (federation_id TEXT PRIMARY KEY, noted_ms INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX repeated_id_noted ON repeated_id (noted_ms);
+CREATE TABLE conflict (
+  job_id TEXT NOT NULL, region TEXT NOT NULL, federation_id TEXT NOT NULL, step TEXT NOT NULL, why TEXT, winner_region TEXT, winner_job TEXT,
+  refusals INTEGER NOT NULL, due_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, PRIMARY KEY (job_id, region)) WITHOUT ROWID;
+CREATE INDEX conflict_due ON conflict (due_ms) WHERE step IN ('open', 'cancelling');
+CREATE INDEX conflict_federation ON conflict (federation_id);
+CREATE INDEX conflict_changed ON conflict (changed_ms);
+",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
