@@ -135,6 +135,23 @@ fn metrics(hub: &Hub) -> String {
     out
 }
 
+/// The clocks of the hubs that this one pulls from.
+fn clock_metrics(index: &Index, out: &mut String) {
+    let own = index.settings.region.as_str();
+    let (by, is_stopped) = ("ojs_hub_clock_skew_seconds", "ojs_hub_clock_stopped");
+    for (name, help) in [
+        (by, "By how much the clock of another hub differs at least"),
+        (is_stopped, "1 while no facts are taken from a hub because its clock differs by more than index.max_skew"),
+    ] {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for (from, lag) in index.sources.borrow().iter() {
+            let Some((ms, is_too_much)) = lag.skew else { continue };
+            let value = if name == by { ms as f64 / 1_000.0 } else { f64::from(u8::from(is_too_much)) };
+            let _ = writeln!(out, "{name}{{from=\"{}\",to=\"{own}\"}} {value}", from.as_str());
+        }
+    }
+}
+
 /// The copies of jobs that count less than a copy elsewhere.
 fn conflict_metrics(index: &Index, out: &mut String) {
     let repeated = index.conflicts.repeated.get();
@@ -168,6 +185,7 @@ fn index_metrics(hub: &Hub, out: &mut String) {
             let _ = writeln!(out, "{name}{{from=\"{}\",to=\"{own}\"}} {}", from.as_str(), ms as f64 / 1_000.0);
         }
     }
+    clock_metrics(index, out);
     conflict_metrics(index, out);
     let Some(bodies) = &index.bodies else { return };
     let (count, bytes) = bodies.total.get();

@@ -9,6 +9,8 @@ pub(super) struct Lag {
     lacks_since_ms: Option<u64>,
     /// Since when each answer has had all of its facts, without a pause; none where the last one had not, or none came.
     current_since_ms: Option<u64>,
+    /// By how much its clock differed at the last answer, and whether that was too much. Units: milliseconds.
+    pub(super) skew: Option<(u64, bool)>,
     /// Why nothing is taken from it now; none while it is.
     pub(super) trouble: Option<String>,
 }
