@@ -316,3 +316,38 @@ async fn an_order_whose_answer_was_lost_is_not_given_again() {
     world.result(&id(1), "cancelled").await;
     assert_eq!((world.cancels(US_PLACE), faults.struck()), (1, 1));
 }
+
+/// A copy is known to be in conflict, and nothing is done about it although its time has come.
+async fn is_left_open(world: &World, id: &str) {
+    eventually("its time has come and gone", async || {
+        let copy = shown(&world.us, US, id).await;
+        assert_eq!((&copy["conflict"]["result"], world.cancels(US_PLACE)), (&json!("open"), 0), "{copy}");
+        let known_ms = world.federation.regions[EU_PLACE].jobs().iter().map(|it| it.created_ms).max().unwrap();
+        // Twice `conflicts_after`.
+        unix_ms() > known_ms + 10_000
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hub_whose_view_of_the_other_is_stale_cancels_nothing_until_it_is_heard_again() {
+    let mut world = World::start("cancel").await;
+    world.enqueue_both([&id(1), &id(2)], tracked()).await;
+    world.result(&id(1), "open").await;
+    world.of_eu.kill();
+    is_left_open(&world, &id(1)).await;
+    world.of_eu = world.eu.again(0).await;
+    world.result(&id(1), "cancelled").await;
+}
+
+#[tokio::test]
+async fn nothing_is_cancelled_in_a_region_that_is_isolated_as_a_promotion_does() {
+    let world = World::start("cancel").await;
+    world.enqueue_both([&id(1), &id(2)], tracked()).await;
+    world.result(&id(1), "open").await;
+    let done = world.eu.order("ann", &["drain", US, "--isolate", "--for", "1h"]).await;
+    assert_eq!(done.code, Some(0), "{}", done.all());
+    is_left_open(&world, &id(1)).await;
+    assert_eq!(world.eu.order("ann", &["undrain", US]).await.code, Some(0));
+    world.result(&id(1), "cancelled").await;
+}
