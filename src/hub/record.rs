@@ -19,7 +19,7 @@ use super::settings::RecordSettings;
 use crate::replica::Change;
 use crate::switch::Version;
 pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
-pub(super) use conflict::{Conflict, ConflictStep};
+pub(super) use conflict::{CONFLICT_FACTS_MAX, Conflict, ConflictStep, Conflicts, DueId, Next};
 pub use content::RecordError;
 pub(super) use content::{
     ANSWER_WAIT, ClaimedKey, INDEX_ROWS_MAX, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery,

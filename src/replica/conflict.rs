@@ -42,6 +42,8 @@ pub enum Standing<'r> {
     Counts,
     /// It has ended before any worker had it: it neither counts nor stands in the way.
     Over,
+    /// It was replicated from another region: other hubs do not see it, so that it counts for nothing.
+    Replica,
     /// The time of a copy is not known yet.
     Untold,
     /// It counts less than this copy, which is the same job in another region: a re-send, which sidecars clear up by their own knowledge.
@@ -57,7 +59,7 @@ impl<'r> Standing<'r> {
     #[must_use]
     pub const fn winner(self) -> Option<&'r Copy> {
         match self {
-            Self::Counts | Self::Over | Self::Untold => None,
+            Self::Counts | Self::Over | Self::Replica | Self::Untold => None,
             Self::Same(copy) | Self::Grouped(copy) | Self::Replaced(copy) => Some(copy),
         }
     }
@@ -78,7 +80,10 @@ impl Record {
         if copy.life() == Life::EndedUnrun {
             return Standing::Over;
         }
-        if copy.replicated_from.is_some() || copy.federation_id.is_none() {
+        if copy.replicated_from.is_some() {
+            return Standing::Replica;
+        }
+        if copy.federation_id.is_none() {
             return Standing::Counts;
         }
         let is_present = |it: &&Copy| {
@@ -187,7 +192,7 @@ mod tests {
             let facts = [vec![own.clone()], more].concat();
             assert_eq!(standing(&facts), expected, "{name}");
         }
-        assert_eq!(standing(&[replica(&own), later.clone()]), "Counts");
+        assert_eq!(standing(&[replica(&own), later.clone()]), "Replica");
         assert_eq!(standing(&[own.clone(), later.clone(), then(ChangeKind::Cancelled, "a", "1", None)]), "Over");
         assert_eq!(standing(&[then(ChangeKind::Leased, "a", "1", None), later]), "Untold");
     }

@@ -13,10 +13,8 @@ mod requests;
 mod returning;
 mod run;
 mod stage;
-mod target;
 
 pub(super) use requests::{list, promote, show, stop};
 pub(super) use run::run;
 use stage::CLOSED_BY;
 pub(super) use stage::{Promotion, Stage};
-pub(super) use target::{Regions, Word};

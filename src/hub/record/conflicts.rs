@@ -1,6 +1,7 @@
-//! Conflicts in a record: copies of this region whose tracking id other regions have, too, and the result for each.
+//! Conflicts in a record: tracking ids that several regions have, when each is looked at, and the result for each copy of this region.
 
-use super::conflict::{Conflict, ConflictStep};
+use super::conflict::{Conflict, Conflicts, DueId, Next, RepeatedIds};
+use super::content::IndexedChange;
 use super::{Record, RecordError, postgres, sqlite};
 
 impl Record {
@@ -19,82 +20,105 @@ impl Record {
         }
     }
 
-    /// Of these tracking ids, notes those that several regions have, and opens a conflict for each copy in `region`, to be looked at once a
-    /// time is over. Returns those that were not noted before.
+    /// Looks at up to `max` facts of an origin behind those of the last time, and notes the tracking ids that several regions have. Those of
+    /// which `region` has a copy are to be looked at once a time is over. The cost does not depend on the number of facts about an id.
     ///
-    /// Errors: [`RecordError`]; they may have been noted, and a second time changes nothing.
-    pub(in crate::hub) async fn note_conflicts(
+    /// Errors: [`RecordError`]; a second time changes nothing.
+    pub(in crate::hub) async fn find_repeated(
         &self,
+        origin: &str,
         region: &str,
-        federation_ids: Vec<String>,
         due_after_ms: u64,
-    ) -> Result<Vec<String>, RecordError> {
-        let (region, ids) = (region.to_owned(), serde_json::json!(federation_ids).to_string());
+        max: usize,
+    ) -> Result<RepeatedIds, RecordError> {
+        let (origin, region) = (origin.to_owned(), region.to_owned());
         match self {
             Self::Sqlite(it) => {
-                it.ask(move |connection| sqlite::conflict::note(connection, &region, &ids, due_after_ms)).await
+                it.ask(move |connection| sqlite::conflict::find(connection, &origin, &region, due_after_ms, max)).await
             }
             Self::Postgres(it) => {
                 let (line, settings) = it.index_line();
-                Box::pin(postgres::conflict::note(line, settings, &region, &ids, due_after_ms)).await
+                Box::pin(postgres::conflict::find(line, settings, (&origin, &region), due_after_ms, max)).await
             }
         }
     }
 
-    /// The conflicts of a region that are not decided and whose time has come, at most so many.
+    /// The tracking ids whose time has come, at most so many.
     ///
     /// Errors: [`RecordError`].
-    pub(in crate::hub) async fn due_conflicts(&self, region: &str, max: usize) -> Result<Vec<Conflict>, RecordError> {
-        let region = region.to_owned();
+    pub(in crate::hub) async fn due_ids(&self, max: usize) -> Result<Vec<DueId>, RecordError> {
         match self {
-            Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::due(connection, &region, max)).await,
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::due(connection, max)).await,
             Self::Postgres(it) => {
                 let (line, settings) = it.index_line();
-                Box::pin(postgres::conflict::due(line, settings, &region, max)).await
+                Box::pin(postgres::conflict::due(line, settings, max)).await
             }
         }
     }
 
-    /// Moves a conflict from a step to that of `to`, or looks at it again once `due_after_ms` are over. Returns whether it was moved.
+    /// Says when a tracking id is looked at again.
     ///
-    /// Errors: [`RecordError`]; it may have been moved.
-    pub(in crate::hub) async fn advance_conflict(
+    /// Errors: [`RecordError`].
+    pub(in crate::hub) async fn put_off(&self, federation_id: &str, next: Next) -> Result<(), RecordError> {
+        let id = federation_id.to_owned();
+        match self {
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::put_off(connection, &id, next)).await,
+            Self::Postgres(it) => {
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::conflict::put_off(line, settings, &id, next)).await
+            }
+        }
+    }
+
+    /// The facts about the copies with a tracking id, at most [`super::CONFLICT_FACTS_MAX`]: of the copies of `region` first.
+    ///
+    /// Errors: [`RecordError`].
+    pub(in crate::hub) async fn conflict_facts(
         &self,
-        from: ConflictStep,
-        to: Conflict,
-        due_after_ms: u64,
-    ) -> Result<bool, RecordError> {
+        federation_id: &str,
+        region: &str,
+    ) -> Result<Vec<IndexedChange>, RecordError> {
+        let (id, region) = (federation_id.to_owned(), region.to_owned());
         match self {
-            Self::Sqlite(it) => {
-                it.ask(move |connection| sqlite::conflict::advance(connection, from, &to, due_after_ms)).await
-            }
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::facts(connection, &id, &region)).await,
             Self::Postgres(it) => {
                 let (line, settings) = it.index_line();
-                Box::pin(postgres::conflict::advance(line, settings, from, &to, due_after_ms)).await
+                Box::pin(postgres::conflict::facts(line, settings, &id, &region)).await
             }
         }
     }
 
-    /// Drops a conflict that is none: the copy counts.
+    /// Keeps a step of a copy. Returns false where the copy has a result: a result stays.
     ///
-    /// Errors: [`RecordError`]; it may have been dropped, and a second time changes nothing.
-    pub(in crate::hub) async fn drop_conflict(&self, conflict: &Conflict) -> Result<(), RecordError> {
-        let (job_id, region, step) = (conflict.job_id.clone(), conflict.region.clone(), conflict.step);
+    /// Errors: [`RecordError`]; it may have been kept.
+    pub(in crate::hub) async fn save_conflict(&self, conflict: Conflict) -> Result<bool, RecordError> {
         match self {
-            Self::Sqlite(it) => {
-                it.ask(move |connection| sqlite::conflict::remove(connection, &job_id, &region, step)).await
-            }
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::save(connection, &conflict)).await,
             Self::Postgres(it) => {
                 let (line, settings) = it.index_line();
-                Box::pin(postgres::conflict::remove(line, settings, &job_id, &region, step)).await
+                Box::pin(postgres::conflict::save(line, settings, &conflict)).await
             }
         }
     }
 
-    /// The conflicts of copies with a tracking id, in any step.
+    /// Drops the note of an order: it had no effect, and the copy counts.
+    ///
+    /// Errors: [`RecordError`]; a second time changes nothing.
+    pub(in crate::hub) async fn drop_order(&self, job_id: &str, region: &str) -> Result<(), RecordError> {
+        let (job_id, region) = (job_id.to_owned(), region.to_owned());
+        match self {
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::remove(connection, &job_id, &region)).await,
+            Self::Postgres(it) => {
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::conflict::remove(line, settings, &job_id, &region)).await
+            }
+        }
+    }
+
+    /// The knowledge about a tracking id.
     ///
     /// Errors: [`RecordError`].
-    pub(in crate::hub) async fn conflicts_of(&self, federation_id: &str) -> Result<Vec<Conflict>, RecordError> {
+    pub(in crate::hub) async fn conflicts_of(&self, federation_id: &str) -> Result<Conflicts, RecordError> {
         let id = federation_id.to_owned();
         match self {
             Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::of(connection, &id)).await,
@@ -105,7 +129,7 @@ impl Record {
         }
     }
 
-    /// Drops the conflicts and the noted tracking ids that are older than so long.
+    /// Drops the results, and the tracking ids that are not to be looked at, which are older than so long.
     ///
     /// Errors: [`RecordError`].
     pub(in crate::hub) async fn prune_conflicts(&self, older_than_ms: u64) -> Result<(), RecordError> {

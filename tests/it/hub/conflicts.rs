@@ -68,7 +68,7 @@ impl World {
         }
         let section = |stage: &HubStage, name: &str| stage.section(name).replace("hub: {", "hub: { report_jobs: true,");
         let own = section(&us, "one");
-        let federation = Setup::default().yaml(&own).stage().await;
+        let federation = Setup::default().regions(2).yaml(&own).stage().await;
         let config_of_eu = second_config(&federation, &own, &section(&eu, "two"));
         let regions = regions(&federation, |_| None);
         us.set_more(&settings(US, &eu, EU, conflicts, &regions));
@@ -350,4 +350,117 @@ async fn nothing_is_cancelled_in_a_region_that_is_isolated_as_a_promotion_does()
     is_left_open(&world, &id(1)).await;
     assert_eq!(world.eu.order("ann", &["undrain", US]).await.code, Some(0));
     world.result(&id(1), "cancelled").await;
+}
+
+/// A sidecar in the second region that reports no facts, as a client without one.
+async fn silent_in_eu(world: &World) -> Process {
+    let folder = world.federation.files.path();
+    let text = std::fs::read_to_string(folder.join("eu.yaml")).unwrap();
+    let path = folder.join("silent.yaml");
+    std::fs::write(&path, text.replace("report_jobs: true", "report_jobs: false").replace("name: two", "name: silent"))
+        .unwrap();
+    Process::run(&path, &INFO).await
+}
+
+#[tokio::test]
+async fn a_copy_stays_where_the_index_does_not_know_that_the_later_one_was_cancelled() {
+    let mut world = World::start("cancel").await;
+    let (first, second) = (id(1), id(2));
+    let silent = silent_in_eu(&world).await;
+    world.of_us.kill();
+    world.enqueue_both([&first, &second], tracked()).await;
+    let ended = silent.client.call(Method::DELETE, &format!("/ojs/v1/jobs/{second}"), "").await;
+    assert_eq!(ended.status, 200, "{ended:?}");
+    assert_eq!(shown(&world.eu, EU, &second).await["state"], "available", "as far as the index knows");
+    world.of_us = world.us.again(0).await;
+    eventually("the first one counts after all", async || {
+        let copy = shown(&world.us, US, &first).await;
+        copy["counts"] == true && copy["conflict"].is_null()
+    })
+    .await;
+    assert_eq!((world.cancels(US_PLACE), world.state(US_PLACE, &first)), (0, "available".to_owned()));
+    assert_eq!(shown(&world.us, EU, &second).await["state"], "cancelled", "its hub has asked its region");
+}
+
+#[tokio::test]
+async fn a_region_that_does_not_say_that_the_later_copy_lives_keeps_the_other_one() {
+    let world = World::start("cancel").await;
+    let faults = world.federation.regions[EU_PLACE].faults();
+    faults.add(When::path("/ojs/v1/jobs/").method(Method::GET), Fault::CutBeforeBody);
+    world.enqueue_both([&id(1), &id(2)], tracked()).await;
+    world.result(&id(1), "open").await;
+    is_left_open(&world, &id(1)).await;
+    faults.clear();
+    world.result(&id(1), "cancelled").await;
+}
+
+#[tokio::test]
+async fn an_order_that_a_killed_hub_has_given_is_noted_also_where_copies_are_reported_from_then_on() {
+    let mut world = World::start("cancel").await;
+    let faults = world.federation.regions[US_PLACE].faults();
+    let lost = Fault::CutAfterRequest { store: true };
+    faults.add(When::path("/ojs/v1/jobs/").method(Method::DELETE).next(1), lost);
+    world.enqueue_both([&id(1), &id(2)], tracked()).await;
+    eventually("the order is carried out", async || faults.struck() == 1).await;
+    world.of_us.kill();
+    world.us.set_more(&settings(US, &world.eu, EU, "report", &regions(&world.federation, |_| None)));
+    world.of_us = world.us.again(0).await;
+    world.result(&id(1), "cancelled").await;
+    assert_eq!(world.cancels(US_PLACE), 1);
+    let trail = world.us.command("ann", &["audit", "export"]).await;
+    assert!(trail.stdout.contains("copies_cancelled") && trail.stdout.contains(&id(1)), "{}", trail.all());
+}
+
+/// A tracking id that very many jobs have is reported once, and others are found behind it.
+async fn a_crowd_is_reported_once(world: World) {
+    let jobs = 1_200;
+    for batch in 0..jobs / 100 {
+        let job = |number: u32| json!({ "id": id(1_000 + batch * 100 + number), "type": "t", "args": [], "options": { "queue": "q" }, "meta": tracked() });
+        let body = json!({ "jobs": (0..100).map(job).collect::<Vec<_>>() });
+        let answer = world.in_eu.client.post("/ojs/v1/jobs/batch", body.to_string()).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+    enqueued(&world.in_us, &id(1), US, tracked()).await;
+    let reported = "ojs_hub_conflicts_total{result=\"reported\"}";
+    for hub in [&world.of_us, &world.of_eu] {
+        eventually("each hub reports it", async || figure(hub, reported).await.as_deref() == Some("1")).await;
+    }
+    let copy = shown(&world.us, US, &id(1)).await;
+    if copy["counts"] == false {
+        assert_eq!((&copy["conflict"]["result"], &copy["conflict"]["why"]), (&json!("reported"), &json!("group")));
+    }
+    let other = json!({ "ojs.federation.federation_id": "another one" });
+    world.enqueue_both([&id(2), &id(3)], other).await;
+    eventually("the next one is found", async || figure(&world.of_us, reported).await.as_deref() == Some("2")).await;
+    assert_eq!(figure(&world.of_us, "ojs_hub_tracking_ids_repeated_total").await.as_deref(), Some("2"));
+    assert_eq!(figure(&world.of_eu, reported).await.as_deref(), Some("1"));
+    assert_eq!((world.cancels(US_PLACE), world.cancels(EU_PLACE)), (0, 0));
+}
+
+#[tokio::test]
+async fn a_tracking_id_of_very_many_jobs_is_reported_once() {
+    a_crowd_is_reported_once(World::start("report").await).await;
+}
+
+#[tokio::test]
+async fn a_tracking_id_of_very_many_jobs_is_reported_once_by_postgresql_too() {
+    let stage = HubStage::new("");
+    let Some(server) = Postgres::start(&stage.authority).await else { return };
+    let record = Postgres::section(&[&server], &stage.path(""), &stage.path("hub.ca.pem"));
+    a_crowd_is_reported_once(World::start_with(stage.with_record(record), "report").await).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_goes_on_does_not_keep_a_copy_from_its_result() {
+    let world = World::start("report").await;
+    let (first, second) = (id(1), id(2));
+    enqueued(&world.in_us, &first, US, tracked()).await;
+    assert_eq!(fetched(&world.in_us).await, json!(first));
+    enqueued(&world.in_eu, &second, EU, tracked()).await;
+    let beat = json!({ "worker_id": "w", "active_jobs": [first] }).to_string();
+    eventually("it is doubled", async || {
+        world.in_us.client.post("/ojs/v1/workers/heartbeat", beat.clone()).await;
+        shown(&world.us, US, &first).await["conflict"]["result"] == "doubled"
+    })
+    .await;
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::super::views::Views;
+use super::views::Views;
 use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::net::pool::Pool;
 use crate::ojs::answer::{ShownJob, is_error_document};
+use crate::ojs::progress;
 use crate::region::{AskError, JobQuestion, ask_job};
 
 /// The longest answer that is read: a job is at most half as long. Units: bytes.
@@ -26,6 +27,8 @@ pub(in crate::hub) enum Word {
         state: String,
         /// When it was enqueued there. Units: milliseconds since the Unix epoch.
         enqueued_ms: Option<u64>,
+        /// Whether a worker has had it, by its count of attempts or by `started_at`.
+        is_started: bool,
     },
     /// It has stored the job, or found it stored, under this other id.
     Other(String),
@@ -63,7 +66,13 @@ impl Regions {
     }
 
     /// Stores a job there; one that may have been stored is [`Word::Silent`].
-    pub(super) async fn store(&self, views: &Views, region: &RegionId, job_id: &str, job: (HeaderMap, Bytes)) -> Word {
+    pub(in crate::hub) async fn store(
+        &self,
+        views: &Views,
+        region: &RegionId,
+        job_id: &str,
+        job: (HeaderMap, Bytes),
+    ) -> Word {
         let (headers, body) = job;
         self.ask(views, region, job_id, &JobQuestion::Enqueue { headers, body }).await
     }
@@ -89,6 +98,7 @@ fn word(question: &JobQuestion, job_id: &str, status: StatusCode, body: &[u8]) -
         (200..300, Some(id)) if id == job_id => Word::Has {
             state: shown.state.unwrap_or_default().into_owned(),
             enqueued_ms: shown.enqueued_at.as_deref().and_then(read_rfc3339),
+            is_started: progress(body).is_some_and(|it| it.started),
         },
         (200..300, Some(id)) if creates => Word::Other(id.to_owned()),
         (404 | 410, _) if !creates && is_error_document(body) => Word::Absent,
@@ -110,7 +120,10 @@ mod tests {
         let job = br#"{"job":{"id":"j","state":"available","enqueued_at":"2026-01-01T00:00:00Z"}}"#;
         let error = br#"{"error":{"code":"not_found","message":"no"}}"#;
         let enqueue = JobQuestion::Enqueue { headers: HeaderMap::new(), body: Bytes::new() };
-        let has = |state: &str, enqueued_ms| Word::Has { state: state.to_owned(), enqueued_ms };
+        let had = br#"{"job":{"id":"j","state":"available","attempt":1}}"#;
+        let begun = br#"{"job":{"id":"j","state":"available","attempt":0,"started_at":"2026-01-01T00:00:00Z"}}"#;
+        let has = |state: &str, enqueued_ms| Word::Has { state: state.to_owned(), enqueued_ms, is_started: false };
+        let started = || Word::Has { state: "available".to_owned(), enqueued_ms: None, is_started: true };
         let at = Some(1_767_225_600_000);
         let not_sent = || Word::NotSent(String::new());
         let silent = || Word::Silent(String::new());
@@ -118,6 +131,8 @@ mod tests {
         for (question, status, body, expected) in [
             (&JobQuestion::Look, 200, &job[..], has("available", at)),
             (&enqueue, 201, &job[..], has("available", at)),
+            (&JobQuestion::Look, 200, had, started()),
+            (&JobQuestion::Look, 200, begun, started()),
             (&JobQuestion::Look, 200, other, silent()),
             (&enqueue, 200, other, Word::Other("other".to_owned())),
             (&enqueue, 201, b"<html>", silent()),
