@@ -19,11 +19,11 @@ use super::settings::RecordSettings;
 use crate::replica::Change;
 use crate::switch::Version;
 pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
-pub(super) use conflict::{CONFLICT_FACTS_MAX, Conflict, ConflictStep, Conflicts, DueId, Next};
+pub(super) use conflict::{CONFLICT_FACTS_MAX, Conflict, ConflictStep, Conflicts, Next};
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, ClaimedKey, INDEX_ROWS_MAX, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery,
-    Outcomes, PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
+    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,
+    PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 use postgres::Postgres;
