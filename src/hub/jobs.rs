@@ -128,7 +128,7 @@ async fn note_bytes(hub: &Hub, shown: &mut Value) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Adds to each copy of a record whether it counts, and what this hub has done about it, where it is one of this hub's region.
+/// Adds to each copy of a record whether it counts, and the result of this hub about one of its own region.
 async fn note_conflicts(hub: &Hub, record: &Record, here: &RegionId, shown: &mut Value) -> Result<(), RecordError> {
     let ids: BTreeSet<&str> = record.copies.iter().filter_map(|it| it.federation_id.as_deref()).collect();
     let mut known = Vec::new();

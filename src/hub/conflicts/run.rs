@@ -39,7 +39,7 @@ pub(in crate::hub) async fn run(hub: &Hub) {
 
 /// One round. Returns whether there is more to find at once.
 ///
-/// Errors: what could be done was done.
+/// Errors: all else of the round was done.
 async fn round(hub: &Hub, index: &Index, name: &str, peers: &Peers) -> Result<bool, RecordError> {
     let Some(now_ms) = hub.record.take_conflicts(name, TURN_MS).await? else { return Ok(false) };
     let found = discover(hub, index).await;
