@@ -19,7 +19,7 @@ pub fn hub_record_failed(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_failed", error, "the record did not take a change");
 }
 
-/// The record of a hub cannot be reached. Sidecars keep what they have; orders are refused.
+/// The record of a hub cannot be reached. Sidecars keep their switches; orders are refused.
 pub fn hub_record_lost(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_lost", error, "the record cannot be reached; orders are refused until it is");
 }
