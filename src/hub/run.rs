@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
 use super::body_store::BodiesError;
+use super::conflicts;
 use super::follow::{
     Failures, follow_record, keep_inventory, load, prune_bodies, prune_index, prune_keys, prune_reports, save_inventory,
 };
@@ -220,6 +221,7 @@ async fn serve_loaded(
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
         () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
         () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
+        () = conflicts::run(hub) => Err(RunError::Ended("conflicts")),
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
         () = pull(hub) => Err(RunError::Ended("replication")),

@@ -5,6 +5,7 @@
 //! for a standby was cancelled as durable.
 
 mod bodies;
+pub(super) mod conflict;
 mod connect;
 mod index;
 mod keys;

@@ -1,0 +1,108 @@
+//! Conflicts in the record.
+
+use super::index::change;
+use super::*;
+use crate::base::RegionId;
+use crate::replica::ChangeKind;
+
+fn created(region: &str, job: &str, federation_id: &str) -> Change {
+    let region = RegionId::parse(region).unwrap();
+    Change { region, federation_id: Some(federation_id.to_owned()), ..change(job, ChangeKind::Created, 0, 5) }
+}
+
+/// The ids whose time has come.
+async fn due(record: &Record) -> Vec<String> {
+    record.due_ids(10).await.unwrap().into_iter().map(|it| it.federation_id).collect()
+}
+
+/// The jobs with ids that are newly found among the facts from the EU.
+async fn found(record: &Record, due_after_ms: u64) -> Vec<String> {
+    let found = record.find_repeated("eu", "eu", due_after_ms, 100).await.unwrap();
+    assert!(!found.has_more);
+    found.new.into_iter().map(|(job, _)| job).collect()
+}
+
+#[tokio::test]
+async fn a_repeated_tracking_id_is_found_once_and_is_looked_at_where_this_region_has_a_copy() {
+    let record = Record::open(&at(None)).unwrap();
+    let facts = [
+        ("eu", "a", "one"),
+        ("us", "b", "one"),
+        ("eu", "c", "two"),
+        ("eu", "d", "two"),
+        ("ap", "e", "far"),
+        ("us", "f", "far"),
+    ];
+    let facts = facts.map(|(region, job, id)| created(region, job, id)).to_vec();
+    record.save_changes("eu", facts, None).await.unwrap();
+    assert_eq!(found(&record, 0).await.len(), 2, "in several regions");
+    assert!(found(&record, 0).await.is_empty(), "no fact is looked at twice");
+    assert_eq!(due(&record).await, ["one"]);
+    record.put_off("one", Next::OnFact).await.unwrap();
+    assert!(due(&record).await.is_empty() && !record.conflicts_of("one").await.unwrap().is_queued);
+    record.save_changes("eu", vec![created("eu", "g", "one")], None).await.unwrap();
+    assert!(found(&record, 0).await.is_empty(), "it is known");
+    assert_eq!(due(&record).await, ["one"], "a further fact names it");
+    record.put_off("one", Next::Never).await.unwrap();
+    record.save_changes("eu", vec![created("eu", "h", "one")], None).await.unwrap();
+    assert!(found(&record, 0).await.is_empty() && due(&record).await.is_empty());
+    assert!(record.conflicts_of("one").await.unwrap().is_crowd);
+}
+
+#[tokio::test]
+async fn an_id_that_waits_keeps_its_place_and_is_not_dropped() {
+    let record = Record::open(&at(None)).unwrap();
+    record.save_changes("eu", vec![created("eu", "a", "f"), created("us", "b", "f")], None).await.unwrap();
+    assert_eq!(found(&record, 0).await.len(), 1);
+    record.save_changes("eu", vec![created("eu", "c", "f")], None).await.unwrap();
+    found(&record, 3_600_000).await;
+    assert_eq!(due(&record).await, ["f"], "facts that go on coming do not put it off");
+    record.put_off("f", Next::After(3_600_000)).await.unwrap();
+    assert!(due(&record).await.is_empty());
+    record.prune_conflicts(0).await.unwrap();
+    assert!(record.conflicts_of("f").await.unwrap().is_queued);
+}
+
+#[tokio::test]
+async fn the_facts_about_an_id_that_many_jobs_have_are_read_in_part_and_those_of_this_region_first() {
+    let record = Record::open(&at(None)).unwrap();
+    let many = |region: &'static str| (0..900).map(move |number| created(region, &format!("{region}{number}"), "f"));
+    record.save_changes("eu", many("ap").chain(many("us")).collect(), None).await.unwrap();
+    record.save_changes("eu", vec![created("eu", "a", "f"), created("eu", "b", "g")], None).await.unwrap();
+    assert_eq!(record.conflict_facts("f", "eu").await.unwrap().len(), CONFLICT_FACTS_MAX);
+    assert_eq!(record.conflict_facts("g", "eu").await.unwrap().len(), 1);
+    let leased = Change { federation_id: None, ..change("b", ChangeKind::Leased, 7, 7) };
+    let region = RegionId::parse("eu").unwrap();
+    record.save_changes("eu", vec![Change { region, ..leased }], None).await.unwrap();
+    assert_eq!(record.conflict_facts("g", "eu").await.unwrap().len(), 2, "also facts that do not name the id");
+}
+
+#[tokio::test]
+async fn a_result_stays_and_an_order_is_not_dropped_with_its_age() {
+    let record = Record::open(&at(None)).unwrap();
+    let text = str::to_owned;
+    let ordered = Conflict {
+        job_id: text("a"),
+        region: text("eu"),
+        federation_id: text("f"),
+        step: ConflictStep::Cancelling,
+        why: None,
+        winner: Some((text("us"), text("b"))),
+        changed_ms: 0,
+    };
+    assert!(
+        record.save_conflict(ordered.clone()).await.unwrap() && record.save_conflict(ordered.clone()).await.unwrap()
+    );
+    record.prune_conflicts(0).await.unwrap();
+    assert_eq!(record.conflicts_of("f").await.unwrap().copies.len(), 1);
+    record.drop_order("a", "eu").await.unwrap();
+    assert!(record.conflicts_of("f").await.unwrap().copies.is_empty());
+    let done = Conflict { step: ConflictStep::Reported, why: Some(text("x")), ..ordered.clone() };
+    for (is_first, step) in [(true, &done), (false, &ordered), (false, &done)] {
+        assert_eq!(record.save_conflict(step.clone()).await.unwrap(), is_first);
+    }
+    record.drop_order("a", "eu").await.unwrap();
+    record.prune_conflicts(3_600_000).await.unwrap();
+    let kept = record.conflicts_of("f").await.unwrap().copies.pop().unwrap();
+    assert_eq!((kept.step, kept.why, kept.winner), (done.step, done.why, done.winner));
+}
