@@ -22,7 +22,7 @@ pub struct Dispatched {
     pub wait_ms: Option<u64>,
 }
 
-/// The figures of all queues and pools. Bounded by the configuration, and by [`WORKERS_MAX`].
+/// The figures of all queues and pools. Bounded: 256 queues and 2 048 workers.
 #[derive(Debug, Default)]
 pub struct Tally {
     queues: BTreeMap<Arc<str>, Queue>,
