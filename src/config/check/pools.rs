@@ -70,7 +70,7 @@ impl Check {
     fn isolated_queues(&mut self, pools: &[PoolConfig], places: &[String]) {
         for (owner, of_owner) in pools.iter().zip(places).filter(|(pool, _)| pool.isolated) {
             for (other, path) in pools.iter().zip(places).filter(|(_, path)| *path != of_owner) {
-                // Of two isolated pools the later one is refused.
+                // Where two pools isolate a queue, the error names the later pool.
                 let is_later = place_of(places, path) > place_of(places, of_owner);
                 for (at, queue) in other.queues.iter().enumerate() {
                     let is_in_vain = if other.isolated { is_later } else { !is_glob(queue) };

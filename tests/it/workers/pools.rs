@@ -29,7 +29,7 @@ fn asked(queues: &[&str], more: &str) -> String {
 async fn queues_of_an_isolated_pool_are_cut_out_of_the_calls_of_other_workers() {
     let federation = federation(POOLS, &[("payments", 9), ("default", 9), ("refunds-eu", 9)]).await;
     for (queues, more, heard) in [
-        // Of no pool: no pool has all of its queues.
+        // No pool has all of these queues, so the worker belongs to none.
         (&["payments", "default", "other"][..], "", json!(["default", "other"])),
         (&["refunds-eu", "default", "email"], r#","pool":"general""#, json!(["default", "email"])),
         (&["payments"], r#","pool":"pay""#, json!(["payments"])),
