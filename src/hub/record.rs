@@ -19,7 +19,7 @@ use super::settings::RecordSettings;
 use crate::replica::Change;
 use crate::switch::Version;
 pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
-pub(super) use conflict::{CONFLICT_FACTS_MAX, Conflict, ConflictStep, Conflicts, Next};
+pub(super) use conflict::{CONFLICT_FACTS_MAX, CONFLICT_TURN_MS, Conflict, ConflictStep, Conflicts, Next};
 pub use content::RecordError;
 pub(super) use content::{
     ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,

@@ -122,12 +122,12 @@ pub fn check(settings: &Settings) -> Result<(), RunError> {
     Ok(Record::check(&settings.record)?)
 }
 
-/// Makes the tables of the record, or brings them to the version of this program.
+/// Makes the tables of the record and their indexes, or brings them to the version of this program.
 ///
-/// Errors: [`RunError`]; nothing was changed.
+/// Errors: [`RunError`]; a further time goes on.
 pub fn migrate(settings: &Settings) -> Result<(), RunError> {
     let record = Record::open(&settings.record)?;
-    Ok(runtime()?.block_on(record.migrate())?)
+    Ok(runtime()?.block_on(record.migrate_whole())?)
 }
 
 fn runtime() -> Result<LocalRuntime, RunError> {

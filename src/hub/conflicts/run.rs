@@ -5,18 +5,17 @@ use std::time::{Duration, Instant};
 use super::super::follow::Failures;
 use super::super::index::Index;
 use super::super::name::random_name;
-use super::super::record::RecordError;
+use super::super::record::{CONFLICT_TURN_MS, RecordError};
 use super::super::state::Hub;
 use super::confirm::Peers;
 use super::discover::{discover, millis};
+use super::prepare::prepare;
 use super::resolve::Resolver;
 
 /// Between two rounds: a copy that is to be cancelled has waited for longer already.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The same while there are facts that were not looked at: requests of sidecars have the record in between.
 const CATCH_UP_EVERY: Duration = Duration::from_millis(100);
-/// How long a hub has the conflicts before it must say so again. Longer than a round and one copy behind it take. Units: milliseconds.
-const TURN_MS: u64 = 60_000;
 /// How often results that are too old are dropped.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 
@@ -24,6 +23,7 @@ const PRUNE_EVERY: Duration = Duration::from_secs(60);
 pub(in crate::hub) async fn run(hub: &Hub) {
     let Some(index) = &hub.index else { return std::future::pending().await };
     let (name, peers, mut failures) = (random_name(), Peers::default(), Failures::default());
+    prepare(hub, &name, &mut failures).await;
     let mut pruned: Option<Instant> = None;
     loop {
         // Boxed, because it can make connections, which need much room.
@@ -41,7 +41,7 @@ pub(in crate::hub) async fn run(hub: &Hub) {
 ///
 /// Errors: all else of the round was done.
 async fn round(hub: &Hub, index: &Index, name: &str, peers: &Peers) -> Result<bool, RecordError> {
-    let Some(now_ms) = hub.record.take_conflicts(name, TURN_MS).await? else { return Ok(false) };
+    let Some(now_ms) = hub.record.take_conflicts(name, CONFLICT_TURN_MS).await? else { return Ok(false) };
     let found = discover(hub, index).await;
     let resolved = Resolver::new(hub, index, peers, now_ms).resolve_due().await;
     let has_more = found?;

@@ -7,6 +7,10 @@ use crate::base::words;
 /// Facts about one tracking id that a decision reads at most: beyond, a client uses it for a group of jobs.
 pub(in crate::hub) const CONFLICT_FACTS_MAX: usize = 1_000;
 
+/// How long a hub of several has the conflicts before it must say so again. Longer than a round and one copy behind it take. Units:
+/// milliseconds.
+pub(in crate::hub) const CONFLICT_TURN_MS: u64 = 60_000;
+
 words! {
     /// The step of a copy; all but the first are results.
     #[derive(PartialOrd, Ord)]

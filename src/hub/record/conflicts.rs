@@ -1,10 +1,62 @@
 //! Conflicts in a record: tracking ids that several regions have, when each is looked at, and the result for each copy of this region.
 
+use std::time::{Duration, Instant};
+
+use super::super::name::random_name;
 use super::conflict::{Conflict, Conflicts, DueId, Next, RepeatedIds};
 use super::content::IndexedChange;
 use super::{Record, RecordError, postgres, sqlite};
 
+/// Between two looks at an index that another hub builds.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long `--migrate` waits for another hub that builds it: as long as a build may take.
+const BUILD_WAIT: Duration = Duration::from_secs(60 * 60);
+
 impl Record {
+    /// Whether conflicts can be looked for: the index by tracking id and region is there, and no other one is taken in its place.
+    ///
+    /// Errors: [`RecordError`].
+    pub(in crate::hub) async fn is_searchable(&self) -> Result<bool, RecordError> {
+        match self {
+            // Opening the file has made the index.
+            Self::Sqlite(_) => Ok(true),
+            Self::Postgres(it) => {
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::search::is_ready(line, settings)).await
+            }
+        }
+    }
+
+    /// Builds the index by tracking id and region where it is missing and no other hub builds it, which takes minutes where there are millions
+    /// of facts; these are read and written meanwhile. Returns whether conflicts can be looked for. `hub`: the name of this hub among those that
+    /// take turns with the conflicts.
+    ///
+    /// Errors: [`RecordError`]; a further time goes on.
+    pub(in crate::hub) async fn make_searchable(&self, hub: &str) -> Result<bool, RecordError> {
+        match self {
+            Self::Sqlite(_) => Ok(true),
+            Self::Postgres(it) => {
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::search::prepare(line, settings, hub)).await
+            }
+        }
+    }
+
+    /// Makes the tables, or brings them to the version of this program, and builds the index that conflicts are looked for with.
+    ///
+    /// Errors: [`RecordError`]; a further time goes on.
+    pub(in crate::hub) async fn migrate_whole(&self) -> Result<(), RecordError> {
+        self.migrate().await?;
+        let (hub, began) = (random_name(), Instant::now());
+        while !self.make_searchable(&hub).await? {
+            if began.elapsed() > BUILD_WAIT {
+                return Err(RecordError::Building);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
     /// Gives the conflicts to one hub of those that share the record, for so long. Returns the time at the record; none where another hub
     /// has them.
     ///

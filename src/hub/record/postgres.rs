@@ -12,6 +12,7 @@ mod keys;
 mod line;
 pub(super) mod promotion;
 mod schema;
+pub(super) mod search;
 mod tls;
 mod values;
 
@@ -38,8 +39,8 @@ use values::{number, signed, text};
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long a change is tried again after a lost connection: its client waits for ten seconds.
 const CHANGE_WAIT: Duration = Duration::from_secs(8);
-/// A table is made in less; the commit may wait for a standby.
-const MIGRATION_WAIT: Duration = Duration::from_secs(10);
+/// Tables are made in less, for no migration reads all rows of one. But each waits for the one of another hub, whose commit may wait for a standby.
+const MIGRATION_WAIT: Duration = Duration::from_secs(60);
 /// Between two tries.
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 

@@ -113,6 +113,19 @@ pub fn promotion_waits(id: &str, error: &str) {
     warn!(target: TARGET, event = "ojs.federation.promotion_waits", id, error, "a promotion does not go on; it is tried again");
 }
 
+/// The record has no index yet to look for conflicts with.
+pub fn hub_search_waits() {
+    info!(
+        target: TARGET, event = "ojs.federation.hub_search_waits",
+        "conflicts are not looked for until the record has built an index of its facts"
+    );
+}
+
+/// The index is built that conflicts are looked for with.
+pub fn hub_search_begins() {
+    info!(target: TARGET, event = "ojs.federation.hub_search_begins", "the record has built its index; conflicts are looked for");
+}
+
 /// Another region has a job with the tracking id of this one.
 pub fn hub_job_repeated(job_id: &str, region: &str) {
     info!(
