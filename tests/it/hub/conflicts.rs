@@ -2,6 +2,7 @@
 
 mod cancels;
 mod clocks;
+mod large;
 mod orders;
 mod reports;
 mod upgrade;

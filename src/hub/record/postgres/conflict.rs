@@ -18,7 +18,7 @@ WHERE hub = $1 OR until_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bi
 RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// The next facts of an origin, and one row for each tracking id among them that was not noted before; one without a job where there is
-/// none. Whether an id is in several regions is two looks at an index. An id that waits keeps its place, so that one which is used again and
+/// none. Whether an id is in several regions is two looks at an index, which the server takes because of the order of each part. An id that waits keeps its place, so that one which is used again and
 /// again is looked at all the same.
 const FIND: &str = "
 WITH place AS (
@@ -32,7 +32,8 @@ named AS (
   SELECT DISTINCT ON (federation_id) federation_id, job_id, region FROM found WHERE federation_id IS NOT NULL ORDER BY federation_id),
 repeated AS MATERIALIZED (
   SELECT federation_id, job_id, region,
-    EXISTS (SELECT 1 FROM ojs_hub_change AS own WHERE own.federation_id = named.federation_id AND own.region = $2) AS is_here
+    (SELECT true FROM ojs_hub_change AS own WHERE own.federation_id = named.federation_id AND own.region >= $2 AND own.region <= $2
+     ORDER BY own.region LIMIT 1) IS NOT NULL AS is_here
   FROM named
   WHERE (SELECT it.region FROM ojs_hub_change AS it WHERE it.federation_id = named.federation_id ORDER BY it.region LIMIT 1)
      <> (SELECT it.region FROM ojs_hub_change AS it WHERE it.federation_id = named.federation_id ORDER BY it.region DESC LIMIT 1)),
@@ -57,12 +58,21 @@ WHERE due_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint ORDER BY 
 const PUT_OFF: &str = "
 UPDATE ojs_hub_repeated_id SET due_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2, is_crowd = $3 WHERE federation_id = $1";
 
+/// The facts about the copies with a tracking id, of those of this region first. The order of each part, a range in place of an equality, and
+/// the limit for each copy leave the server no way but indexes: an id can be that of most rows, and the table has millions.
 const FACTS: &str = "
-(job_id, region) IN (
-  SELECT * FROM (SELECT job_id, region FROM ojs_hub_change WHERE federation_id = $1 AND region = $2 LIMIT $3) AS own
-  UNION SELECT * FROM (SELECT job_id, region FROM ojs_hub_change WHERE federation_id = $1 AND region < $2 LIMIT $3) AS smaller
-  UNION SELECT * FROM (SELECT job_id, region FROM ojs_hub_change WHERE federation_id = $1 AND region > $2 LIMIT $3) AS greater)
-LIMIT $3";
+(
+  SELECT 0 AS place, its_job, its_region FROM (
+    SELECT job_id AS its_job, region AS its_region FROM ojs_hub_change
+    WHERE federation_id = $1 AND region >= $2 AND region <= $2 ORDER BY region LIMIT $3) AS own
+  UNION SELECT 1, its_job, its_region FROM (
+    SELECT job_id AS its_job, region AS its_region FROM ojs_hub_change WHERE federation_id = $1 AND region < $2 ORDER BY region LIMIT $3) AS smaller
+  UNION SELECT 1, its_job, its_region FROM (
+    SELECT job_id AS its_job, region AS its_region FROM ojs_hub_change WHERE federation_id = $1 AND region > $2 ORDER BY region LIMIT $3) AS greater
+  ORDER BY place, its_region, its_job LIMIT $3
+) AS named CROSS JOIN LATERAL (
+  SELECT * FROM ojs_hub_change AS fact WHERE fact.job_id = its_job AND fact.region = its_region ORDER BY fact.kind LIMIT $3) AS ojs_hub_change
+ORDER BY place, its_region, its_job LIMIT $3";
 
 const SAVE: &str = "
 INSERT INTO ojs_hub_conflict AS known (job_id, region, federation_id, step, why, winner_region, winner_job, changed_ms)

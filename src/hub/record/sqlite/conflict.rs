@@ -20,6 +20,17 @@ WHERE (SELECT region FROM job_change WHERE federation_id = ?1 ORDER BY region LI
 const QUEUE: &str = "
 UPDATE repeated_id SET queued_ms = ?2, due_ms = ?3 WHERE federation_id = ?1 AND due_ms IS NULL AND is_crowd = 0";
 
+/// The facts about the copies with a tracking id, of those of this region first.
+const FACTS: &str = "
+(
+  SELECT 0 AS place, * FROM (
+    SELECT job_id AS its_job, region AS its_region FROM job_change WHERE federation_id = ?1 AND region = ?2 LIMIT ?3)
+  UNION SELECT 1, * FROM (SELECT job_id, region FROM job_change WHERE federation_id = ?1 AND region < ?2 ORDER BY region LIMIT ?3)
+  UNION SELECT 1, * FROM (SELECT job_id, region FROM job_change WHERE federation_id = ?1 AND region > ?2 ORDER BY region LIMIT ?3)
+  ORDER BY place, its_region, its_job LIMIT ?3
+) AS named CROSS JOIN job_change ON job_id = its_job AND region = its_region
+ORDER BY place, its_region, its_job LIMIT ?3";
+
 /// One hub holds the file, so that no other one can have them.
 pub(in crate::hub::record) fn take(
     connection: &mut Connection,
@@ -104,12 +115,7 @@ pub(in crate::hub::record) fn facts(
     id: &str,
     region: &str,
 ) -> rusqlite::Result<Vec<IndexedChange>> {
-    let filter = "(job_id, region) IN (
-      SELECT * FROM (SELECT job_id, region FROM job_change WHERE federation_id = ?1 AND region = ?2 LIMIT ?3)
-      UNION SELECT * FROM (SELECT job_id, region FROM job_change WHERE federation_id = ?1 AND region < ?2 LIMIT ?3)
-      UNION SELECT * FROM (SELECT job_id, region FROM job_change WHERE federation_id = ?1 AND region > ?2 LIMIT ?3))
-      LIMIT ?3";
-    index::select(connection, filter, params![id, region, signed(CONFLICT_FACTS_MAX as u64)])
+    index::select(connection, FACTS, params![id, region, signed(CONFLICT_FACTS_MAX as u64)])
 }
 
 /// Returns false where the copy has a result.

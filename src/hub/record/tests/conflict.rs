@@ -69,7 +69,11 @@ async fn the_facts_about_an_id_that_many_jobs_have_are_read_in_part_and_those_of
     let many = |region: &'static str| (0..900).map(move |number| created(region, &format!("{region}{number}"), "f"));
     record.save_changes("eu", many("ap").chain(many("us")).collect(), None).await.unwrap();
     record.save_changes("eu", vec![created("eu", "a", "f"), created("eu", "b", "g")], None).await.unwrap();
-    assert_eq!(record.conflict_facts("f", "eu").await.unwrap().len(), CONFLICT_FACTS_MAX);
+    let found = record.conflict_facts("f", "eu").await.unwrap();
+    let (first, second) = (&found[0].change, &found[1].change);
+    assert_eq!((found.len(), first.job_id.as_str(), second.region.as_str()), (CONFLICT_FACTS_MAX, "a", "ap"));
+    let of_us = record.conflict_facts("f", "us").await.unwrap();
+    assert_eq!(of_us.iter().filter(|it| it.change.region.as_str() == "us").count(), 900);
     assert_eq!(record.conflict_facts("g", "eu").await.unwrap().len(), 1);
     let leased = Change { federation_id: None, ..change("b", ChangeKind::Leased, 7, 7) };
     let region = RegionId::parse("eu").unwrap();

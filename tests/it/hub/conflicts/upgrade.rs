@@ -5,12 +5,12 @@ use super::super::stage::{Hub, HubStage};
 use super::figure;
 use crate::support::{command, eventually};
 
-const REPEATED: &str = "ojs_hub_tracking_ids_repeated_total";
+pub(super) const REPEATED: &str = "ojs_hub_tracking_ids_repeated_total";
 const IS_VALID: &str =
     "SELECT count(*) FROM pg_index WHERE indexrelid = to_regclass('ojs_hub_change_search') AND indisvalid";
 
 /// A database with the tables of this version, and two hubs that are to share it; none where PostgreSQL is not installed.
-async fn migrated() -> Option<(HubStage, Postgres)> {
+pub(super) async fn migrated() -> Option<(HubStage, Postgres)> {
     let mut stage = HubStage::new("");
     let server = Postgres::start(&stage.authority).await?;
     let record = Postgres::section(&[&server], &stage.path(""), &stage.path("hub.ca.pem"));
@@ -37,7 +37,7 @@ fn take_back(server: &Postgres) {
 }
 
 /// A job for each number up to this in each of two regions, each pair with a tracking id of its own.
-fn facts(name: &str, count: u32) -> String {
+pub(super) fn facts(name: &str, count: u32) -> String {
     format!(
         "INSERT INTO ojs_hub_change (job_id, region, kind, lease_ms, at_ms, federation_id, origin, learned_ms)
          SELECT '{name}' || number || region, region, 'created', 0, ms, '{name}' || number, region, ms
