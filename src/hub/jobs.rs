@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::index::Index;
 use super::isolations;
-use super::record::{Conflicts, IndexPlace, IndexedChange, RecordError, Wanted};
+use super::record::{Conflicts, INDEX_ROWS_MAX, IndexPlace, IndexedChange, RecordError, Wanted};
 use super::response::Refusal;
 use super::sidecar_request::read as read_request;
 use super::state::Hub;
@@ -106,10 +106,11 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
         let message = "the index has no such job: no sidecar has reported it, or its time is over".to_owned();
         return Err(Refusal::new(StatusCode::NOT_FOUND, JOB_NOT_INDEXED, message));
     }
+    let is_whole = found.len() < INDEX_ROWS_MAX;
     let record = Record::of(found.into_iter().map(|it| it.change));
     let mut shown = record.shown(&index.settings.region);
     note_bytes(hub, &mut shown).await?;
-    note_conflicts(hub, &record, &index.settings.region, &mut shown).await?;
+    note_conflicts(hub, &record, is_whole, &mut shown).await?;
     Ok(shown)
 }
 
@@ -128,17 +129,19 @@ async fn note_bytes(hub: &Hub, shown: &mut Value) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Adds to each copy of a record whether it counts, and the result of this hub about one of its own region.
-async fn note_conflicts(hub: &Hub, record: &Record, here: &RegionId, shown: &mut Value) -> Result<(), RecordError> {
+/// Adds to each copy of a record whether it counts, and the result of this hub about one of its own region. `is_whole`: whether the record has
+/// all facts, so that no copy is missing.
+async fn note_conflicts(hub: &Hub, record: &Record, is_whole: bool, shown: &mut Value) -> Result<(), Refusal> {
+    let here = &present(hub)?.settings.region;
     let ids: BTreeSet<&str> = record.copies.iter().filter_map(|it| it.federation_id.as_deref()).collect();
     let mut known = Vec::new();
     for id in ids.into_iter().take(CONFLICT_IDS_MAX) {
         known.push((id, hub.record.conflicts_of(id).await?));
     }
     let copies = shown["copies"].as_array_mut().into_iter().flatten();
-    for (copy, shown) in record.copies.iter().zip(copies) {
-        let standing = record.standing(copy);
+    for ((copy, standing), shown) in record.copies.iter().zip(record.standings()).zip(copies) {
         shown["counts"] = match standing {
+            _ if !is_whole => Value::Null,
             Standing::Untold => Value::Null,
             standing => Value::Bool(standing == Standing::Counts),
         };
@@ -151,11 +154,13 @@ async fn note_conflicts(hub: &Hub, record: &Record, here: &RegionId, shown: &mut
 /// The conflict of a copy of this hub's region: its result or step, or that it is open; null where there is none.
 fn conflict(copy: &Copy, standing: Standing<'_>, known: Option<&Conflicts>) -> Value {
     let Some(known) = known else { return Value::Null };
-    if let Some(it) = known.copies.iter().find(|it| it.job_id == copy.job_id && it.region == copy.region.as_str()) {
+    let may_lose = standing == Standing::Untold || standing.winner().is_some();
+    let own = known.copies.iter().find(|it| it.job_id == copy.job_id && it.region == copy.region.as_str());
+    let of_group = known.copies.iter().find(|it| may_lose && it.is_of_group());
+    if let Some(it) = own.or(of_group) {
         let winner = it.winner.as_ref().map(|(region, job_id)| json!({ "region": region, "job_id": job_id }));
         return json!({ "result": it.step.as_str(), "why": it.why, "at": rfc3339(it.changed_ms), "winner": winner });
     }
-    let may_lose = standing == Standing::Untold || standing.winner().is_some();
     let result = if known.is_queued { Some("open") } else { known.is_crowd.then_some("reported") };
     let why = known.is_crowd.then_some("group");
     result

@@ -22,8 +22,8 @@ pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
 pub(super) use conflict::{CONFLICT_FACTS_MAX, CONFLICT_TURN_MS, Conflict, ConflictStep, Conflicts, Next};
 pub use content::RecordError;
 pub(super) use content::{
-    ANSWER_WAIT, ClaimedKey, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery, Outcomes,
-    PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
+    ANSWER_WAIT, ClaimedKey, INDEX_ROWS_MAX, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery,
+    Outcomes, PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 use postgres::Postgres;

@@ -81,11 +81,18 @@ pub(super) enum Decision {
     Cancel(Winner),
 }
 
-/// Decides about the copy of a job in a region.
-pub(super) fn decide(record: &Record, region: &RegionId, job_id: &str, known: Known<'_>) -> Decision {
-    let own = record.copies.iter().find(|it| it.region == *region && it.job_id == job_id);
-    let Some(copy) = own else { return Decision::None };
-    let standing = record.standing(copy);
+/// Decides about the copy of a job in a region. `standings`: of all copies of the record.
+pub(super) fn decide(
+    record: &Record,
+    standings: &[Standing<'_>],
+    (region, job_id): (&RegionId, &str),
+    known: Known<'_>,
+) -> Decision {
+    let own = record.copies.iter().zip(standings).find(|(it, _)| it.region == *region && it.job_id == job_id);
+    let Some((copy, standing)) = own.map(|(copy, standing)| (copy, *standing)) else {
+        // Of very many facts those about it may be the ones that were not read.
+        return if known.is_whole { Decision::None } else { Decision::Wait };
+    };
     let (winner, winner_life) = match (standing, standing.winner()) {
         (Standing::Untold, _) => return Decision::Wait,
         (_, None) => return Decision::None,
@@ -138,6 +145,7 @@ pub(super) fn confirm(mut winner: Winner, shown: &ShownCopy) -> Decision {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::record::Conflict;
     use super::*;
     use crate::replica::{Change, JobFacts};
 
@@ -162,7 +170,7 @@ mod tests {
     /// The decision about job `1` of the region `us`, as a word.
     fn decided(more: Vec<Change>, known: Known<'_>) -> String {
         let record = Record::of([vec![created("us", "1", 5)], more].concat());
-        match decide(&record, &region("us"), "1", known) {
+        match decide(&record, &record.standings(), (&region("us"), "1"), known) {
             Decision::None => "none".to_owned(),
             Decision::Wait => "wait".to_owned(),
             Decision::Result(step, why, _) => format!("{} {}", step.as_str(), why.map_or("", Why::as_str)),
@@ -198,6 +206,7 @@ mod tests {
             ("the later copy was cancelled before it ran", vec![later(), cancelled("eu", "2")], all, "none"),
             ("the same job", vec![created("eu", "1", 6)], all, "reported same_job"),
             ("the same job, which a worker has", vec![created("eu", "1", 6), leased()], all, "doubled "),
+            ("the same job beside a later copy", vec![later(), created("ap", "1", 1)], all, "reported same_job"),
             ("a group", vec![later(), created("us", "3", 1)], all, "reported group"),
             (
                 "a group that is in use",
@@ -225,8 +234,14 @@ mod tests {
         ] {
             assert_eq!(decided(facts, known), expected, "{name}");
         }
-        let nothing = decide(&Record::default(), &region("us"), "1", all);
-        assert_eq!(nothing, Decision::None);
+        let nothing = |known| decide(&Record::default(), &[], (&region("us"), "1"), known);
+        assert_eq!(nothing(all), Decision::None);
+        assert_eq!(nothing(Known { is_whole: false, ..all }), Decision::Wait, "its facts may be among those not read");
+    }
+
+    #[test]
+    fn the_report_of_a_group_is_known_by_its_word() {
+        assert_eq!(Why::Group.as_str(), Conflict::GROUP);
     }
 
     #[test]

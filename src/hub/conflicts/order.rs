@@ -25,9 +25,11 @@ impl Resolver<'_> {
     /// Cancels a copy. `began`: when the facts were read.
     pub(super) async fn cancel(&self, own: Own<'_>, winner: Winner, began: Instant) -> Result<Tried, RecordError> {
         let Some(views) = &self.hub.views else { return Ok(Tried::Later) };
-        if !self.hub.record.save_conflict(self.conflict(own, ConflictStep::Cancelling, Some(winner.clone()))).await? {
-            return Ok(Tried::Done);
+        let order = self.conflict(own, ConflictStep::Cancelling, Some(winner.clone()));
+        if !self.hub.record.save_conflict(order, own.is_ordered).await? {
+            return Ok(Tried::Later);
         }
+        let own = Own { is_ordered: true, ..own };
         // A promotion or an isolation may have begun meanwhile.
         let closed = closed_regions(self.hub).await?;
         let is_closed = |region: &RegionId| closed.contains(region);
@@ -97,7 +99,7 @@ impl Resolver<'_> {
         };
         self.hub.change(|_, _| ((), vec![entry.clone()])).await?;
         for it in copies {
-            if self.hub.record.save_conflict(it.clone()).await? {
+            if self.hub.record.save_conflict(it.clone(), true).await? {
                 self.show(&it);
             }
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::copies::note_ended;
 use super::super::index::Index;
+use super::super::index_settings::ConflictMode;
 use super::super::record::{CONFLICT_FACTS_MAX, Conflict, ConflictStep, Next, RecordError};
 use super::super::state::Hub;
 use super::super::target::Word;
@@ -17,8 +18,10 @@ use crate::base::{RegionId, SwitchKind};
 use crate::replica::{Life, Record};
 use crate::telemetry::event;
 
-/// Tracking ids that one round looks at, which is at most one a second.
+/// Tracking ids that one round looks at, which is at most one a second: regions are asked about those whose copies are cancelled.
 const IDS_AT_ONCE: usize = 50;
+/// The same where copies are only reported, which takes some milliseconds each; the next round comes at once behind so many.
+const IDS_AT_ONCE_OF_REPORTS: usize = 500;
 /// Copies of this region with one tracking id: beyond, a client uses it for a group of jobs, which is reported as a whole.
 const COPIES_MAX: usize = 100;
 /// A round ends after so long.
@@ -58,7 +61,7 @@ pub(super) struct Own<'r> {
     pub(super) job_id: &'r str,
     pub(super) federation_id: &'r str,
     /// Whether an order to cancel it may have left before.
-    is_ordered: bool,
+    pub(super) is_ordered: bool,
 }
 
 /// The regions that are isolated, or that a promotion is about.
@@ -84,14 +87,16 @@ impl<'h> Resolver<'h> {
         &self.index.settings.region
     }
 
-    /// Looks at the tracking ids whose time has come.
+    /// Looks at the tracking ids whose time has come. Returns whether there may be more, which can be looked at right behind them.
     ///
     /// Errors: the last one; each id that was begun is looked at again later.
-    pub(super) async fn resolve_due(&self) -> Result<(), RecordError> {
-        let due = self.hub.record.due_ids(IDS_AT_ONCE).await?;
+    pub(super) async fn resolve_due(&self) -> Result<bool, RecordError> {
+        let is_report = self.index.settings.conflicts == ConflictMode::Report;
+        let due = self.hub.record.due_ids(if is_report { IDS_AT_ONCE_OF_REPORTS } else { IDS_AT_ONCE }).await?;
         if due.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
+        let has_more = is_report && due.len() >= IDS_AT_ONCE_OF_REPORTS;
         let closed = closed_regions(self.hub).await?;
         let (began, mut silent, mut failed) = (Instant::now(), 0, None);
         for id in due {
@@ -104,7 +109,7 @@ impl<'h> Resolver<'h> {
                 Tried::Crowd => Next::Never,
                 Tried::Later | Tried::Silent => Next::After(again_ms(id.waited_ms)),
             };
-            if let Err(error) = self.hub.record.put_off(&id.federation_id, next).await {
+            if let Err(error) = self.hub.record.put_off(id, next).await {
                 failed = Some(error);
             }
             silent = if tried == Tried::Silent { silent + 1 } else { 0 };
@@ -113,7 +118,7 @@ impl<'h> Resolver<'h> {
             }
         }
         let noted = self.note_cancelled().await;
-        failed.map_or(noted, Err)
+        failed.map_or(noted, Err).map(|()| has_more)
     }
 
     /// Looks at all copies of this region with one tracking id.
@@ -131,7 +136,9 @@ impl<'h> Resolver<'h> {
         let here = record.copies.iter().filter(|it| it.region == *own).map(|it| it.job_id.as_str());
         let mut jobs: BTreeSet<&str> = here.filter(|it| !ended.contains(it)).collect();
         let is_crowd = !is_whole || jobs.len() > COPIES_MAX;
-        if is_crowd {
+        // A group stays one for as long as its report is kept: its copies may end one after the other.
+        let mut is_group = noted.iter().any(Conflict::is_of_group);
+        if is_crowd || is_group {
             jobs.clear();
         }
         jobs.extend(&ordered);
@@ -145,14 +152,21 @@ impl<'h> Resolver<'h> {
             closed,
             sources: &sources,
         };
-        let mut tried = Tried::Done;
+        let (mut tried, standings) = (Tried::Done, record.standings());
         for job_id in jobs {
             let copy = Own { job_id, federation_id, is_ordered: ordered.contains(job_id) };
-            let decision = decide(&record, own, job_id, known);
+            let decision = decide(&record, &standings, (own, job_id), known);
+            let is_report = matches!(decision, Decision::Result(_, Some(Why::Group), _)) && !copy.is_ordered;
+            // The others are the same report.
+            if is_report && std::mem::replace(&mut is_group, true) {
+                continue;
+            }
             tried = tried.max(self.resolve_copy(copy, decision, began).await?);
         }
         if is_crowd && tried == Tried::Done {
-            self.report_crowd(&record);
+            if !is_group {
+                self.report_crowd(&record);
+            }
             return Ok(Tried::Crowd);
         }
         Ok(tried)
@@ -254,10 +268,12 @@ impl<'h> Resolver<'h> {
     ) -> Result<Tried, RecordError> {
         let mut conflict = self.conflict(own, step, winner);
         conflict.why = why.map(|it| it.as_str().to_owned());
-        if self.hub.record.save_conflict(conflict.clone()).await? {
+        if self.hub.record.save_conflict(conflict.clone(), own.is_ordered).await? {
             self.show(&conflict);
+            return Ok(Tried::Done);
         }
-        Ok(Tried::Done)
+        // Another hub has its result, or its order may be on its way: the next look knows which.
+        Ok(if own.is_ordered { Tried::Done } else { Tried::Later })
     }
 
     /// A copy at a step.
@@ -282,12 +298,13 @@ impl<'h> Resolver<'h> {
         event::hub_conflict(of, conflict.step.as_str(), (winner_job, winner_region), why.unwrap_or_default());
     }
 
-    /// Reports the copies of a tracking id with too many of them once, by one of this region.
+    /// Reports the copies of a tracking id with too many of them once: by one of this region, else by any of those that were read.
     fn report_crowd(&self, record: &Record) {
-        let Some(copy) = record.copies.iter().find(|it| it.region == *self.region()) else { return };
+        let of_here = record.copies.iter().find(|it| it.region == *self.region());
+        let Some(copy) = of_here.or(record.copies.first()) else { return };
         let own = Own { job_id: &copy.job_id, federation_id: "", is_ordered: false };
-        let why = Some(Why::Group.as_str().to_owned());
-        self.show(&Conflict { why, ..self.conflict(own, ConflictStep::Reported, None) });
+        let (region, why) = (copy.region.as_str().to_owned(), Some(Why::Group.as_str().to_owned()));
+        self.show(&Conflict { region, why, ..self.conflict(own, ConflictStep::Reported, None) });
     }
 }
 

@@ -16,8 +16,10 @@ use super::resolve::Resolver;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The same while there are facts that were not looked at: requests of sidecars have the record in between.
 const CATCH_UP_EVERY: Duration = Duration::from_millis(100);
-/// How often results that are too old are dropped.
+/// How often results and tracking ids that are too old are dropped.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// Portions of these that are dropped between two rounds, of some thousands each; the rest is dropped behind the next round.
+const PRUNE_PARTS: u32 = 5;
 
 /// Finds conflicts and resolves them, for ever.
 pub(in crate::hub) async fn run(hub: &Hub) {
@@ -30,8 +32,9 @@ pub(in crate::hub) async fn run(hub: &Hub) {
         let found = Box::pin(round(hub, index, &name, &peers)).await;
         failures.note(&found);
         if pruned.is_none_or(|at| hub.clock.now().saturating_duration_since(at) >= PRUNE_EVERY) {
-            failures.note(&hub.record.prune_conflicts(millis(index.settings.retention)).await);
-            pruned = Some(hub.clock.now());
+            let left = Box::pin(prune(hub, index)).await;
+            failures.note(&left);
+            pruned = Some(hub.clock.now()).filter(|_| !left.unwrap_or(false));
         }
         hub.clock.sleep(if found.unwrap_or(false) { CATCH_UP_EVERY } else { LOOK_EVERY }).await;
     }
@@ -41,9 +44,22 @@ pub(in crate::hub) async fn run(hub: &Hub) {
 ///
 /// Errors: all else of the round was done.
 async fn round(hub: &Hub, index: &Index, name: &str, peers: &Peers) -> Result<bool, RecordError> {
-    let Some(now_ms) = hub.record.take_conflicts(name, CONFLICT_TURN_MS).await? else { return Ok(false) };
+    if hub.record.take_conflicts(name, CONFLICT_TURN_MS).await?.is_none() {
+        return Ok(false);
+    }
     let found = discover(hub, index).await;
+    // Another hub may have had the turn meanwhile, if that took long.
+    let Some(now_ms) = hub.record.take_conflicts(name, CONFLICT_TURN_MS).await? else { return Ok(false) };
     let resolved = Resolver::new(hub, index, peers, now_ms).resolve_due().await;
-    let has_more = found?;
-    resolved.map(|()| has_more)
+    Ok(found? | resolved?)
+}
+
+/// Drops results and tracking ids that are too old. Returns whether there are more.
+async fn prune(hub: &Hub, index: &Index) -> Result<bool, RecordError> {
+    for _ in 0..PRUNE_PARTS {
+        if !hub.record.prune_conflicts(millis(index.settings.retention)).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -53,6 +53,16 @@ pub(in crate::hub) struct Conflict {
     pub(in crate::hub) changed_ms: u64,
 }
 
+impl Conflict {
+    /// The word of the reason for a report about all copies with the tracking id: clients use it for a group of jobs.
+    pub(in crate::hub) const GROUP: &str = "group";
+
+    /// Whether it is the report about all copies with its tracking id.
+    pub(in crate::hub) fn is_of_group(&self) -> bool {
+        self.step == ConflictStep::Reported && self.why.as_deref() == Some(Self::GROUP)
+    }
+}
+
 /// The knowledge of a record about one tracking id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::hub) struct Conflicts {
@@ -68,6 +78,8 @@ pub(in crate::hub) struct Conflicts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::hub) struct DueId {
     pub(in crate::hub) federation_id: String,
+    /// When that was, by which a later word about it is known. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) due_ms: u64,
     /// For how long it has waited. Units: milliseconds.
     pub(in crate::hub) waited_ms: u64,
 }

@@ -108,11 +108,10 @@ impl Record {
         }
     }
 
-    /// Says when a tracking id is looked at again.
+    /// Says when a tracking id is looked at again, unless another hub has said so meanwhile.
     ///
     /// Errors: [`RecordError`].
-    pub(in crate::hub) async fn put_off(&self, federation_id: &str, next: Next) -> Result<(), RecordError> {
-        let id = federation_id.to_owned();
+    pub(in crate::hub) async fn put_off(&self, id: DueId, next: Next) -> Result<(), RecordError> {
         match self {
             Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::put_off(connection, &id, next)).await,
             Self::Postgres(it) => {
@@ -140,15 +139,22 @@ impl Record {
         }
     }
 
-    /// Keeps a step of a copy. Returns false where the copy has a result: a result stays.
+    /// Keeps a step of a copy. Returns false where the copy has a result, which stays, or an order to cancel it may be on its way that this
+    /// look does not know of. `is_ordered`: whether it knows of one.
     ///
     /// Errors: [`RecordError`]; it may have been kept.
-    pub(in crate::hub) async fn save_conflict(&self, conflict: Conflict) -> Result<bool, RecordError> {
+    pub(in crate::hub) async fn save_conflict(
+        &self,
+        conflict: Conflict,
+        is_ordered: bool,
+    ) -> Result<bool, RecordError> {
         match self {
-            Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::save(connection, &conflict)).await,
+            Self::Sqlite(it) => {
+                it.ask(move |connection| sqlite::conflict::save(connection, &conflict, is_ordered)).await
+            }
             Self::Postgres(it) => {
                 let (line, settings) = it.index_line();
-                Box::pin(postgres::conflict::save(line, settings, &conflict)).await
+                Box::pin(postgres::conflict::save(line, settings, &conflict, is_ordered)).await
             }
         }
     }
@@ -181,10 +187,11 @@ impl Record {
         }
     }
 
-    /// Drops the results, and the tracking ids that are not to be looked at, which are older than so long.
+    /// Drops some of the results, of the tracking ids that are not to be looked at, and of those that wait without an order, which are older
+    /// than so long. Returns whether there may be more.
     ///
     /// Errors: [`RecordError`].
-    pub(in crate::hub) async fn prune_conflicts(&self, older_than_ms: u64) -> Result<(), RecordError> {
+    pub(in crate::hub) async fn prune_conflicts(&self, older_than_ms: u64) -> Result<bool, RecordError> {
         match self {
             Self::Sqlite(it) => it.ask(move |connection| sqlite::conflict::prune(connection, older_than_ms)).await,
             Self::Postgres(it) => {

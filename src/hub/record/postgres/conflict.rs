@@ -52,11 +52,12 @@ SELECT (SELECT count(*) FROM found), new.job_id, new.region FROM (VALUES (1)) AS
   WHERE NOT EXISTS (SELECT 1 FROM ojs_hub_repeated_id AS known WHERE known.federation_id = repeated.federation_id)) AS new ON true";
 
 const DUE: &str = "
-SELECT federation_id, greatest(0, (extract(epoch FROM clock_timestamp()) * 1000)::bigint - queued_ms) FROM ojs_hub_repeated_id
+SELECT federation_id, greatest(0, (extract(epoch FROM clock_timestamp()) * 1000)::bigint - queued_ms), due_ms FROM ojs_hub_repeated_id
 WHERE due_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint ORDER BY due_ms, federation_id LIMIT $1";
 
 const PUT_OFF: &str = "
-UPDATE ojs_hub_repeated_id SET due_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2, is_crowd = $3 WHERE federation_id = $1";
+UPDATE ojs_hub_repeated_id SET due_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2, is_crowd = $3
+WHERE federation_id = $1 AND due_ms = $4";
 
 /// The facts about the copies with a tracking id, of those of this region first. The order of each part, a range in place of an equality, and
 /// the limit for each copy leave the server no way but indexes: an id can be that of most rows, and the table has millions.
@@ -79,18 +80,30 @@ INSERT INTO ojs_hub_conflict AS known (job_id, region, federation_id, step, why,
 VALUES ($1, $2, $3, $4, $5, $6, $7, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 ON CONFLICT (job_id, region) DO UPDATE SET federation_id = excluded.federation_id, step = excluded.step, why = excluded.why,
   winner_region = excluded.winner_region, winner_job = excluded.winner_job, changed_ms = excluded.changed_ms
-WHERE known.step = 'cancelling' RETURNING 1";
+WHERE known.step = 'cancelling' AND $8 RETURNING 1";
 
 const COLUMNS: &str = "job_id, region, federation_id, step, why, winner_region, winner_job, changed_ms";
 
+/// The greatest number of rows of a kind that were dropped.
 const PRUNE: &str = "
 WITH noted AS (
   DELETE FROM ojs_hub_repeated_id WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM ojs_hub_repeated_id
-    WHERE noted_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1 AND due_ms IS NULL ORDER BY noted_ms LIMIT $2)))
-DELETE FROM ojs_hub_conflict WHERE ctid = ANY (ARRAY(
-  SELECT ctid FROM ojs_hub_conflict
-  WHERE changed_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1 AND step <> 'cancelling' ORDER BY changed_ms LIMIT $2))";
+    WHERE noted_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1 AND due_ms IS NULL ORDER BY noted_ms LIMIT $2))
+  RETURNING 1),
+waiting AS (
+  DELETE FROM ojs_hub_repeated_id WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM ojs_hub_repeated_id AS it
+    WHERE queued_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1 AND due_ms IS NOT NULL AND NOT EXISTS (
+      SELECT 1 FROM ojs_hub_conflict AS known WHERE known.federation_id = it.federation_id AND known.step = 'cancelling')
+    ORDER BY queued_ms LIMIT $2))
+  RETURNING 1),
+ended AS (
+  DELETE FROM ojs_hub_conflict WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM ojs_hub_conflict
+    WHERE changed_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1 AND step <> 'cancelling' ORDER BY changed_ms LIMIT $2))
+  RETURNING 1)
+SELECT greatest((SELECT count(*) FROM noted), (SELECT count(*) FROM waiting), (SELECT count(*) FROM ended))";
 
 pub(in crate::hub::record) async fn take(
     line: &Line,
@@ -126,22 +139,26 @@ pub(in crate::hub::record) async fn due(
     max: usize,
 ) -> Result<Vec<DueId>, RecordError> {
     let rows = line.ask(settings, DUE, &[(&signed(max as u64), Type::INT8)]).await?;
-    let read = |at| Ok(DueId { federation_id: text(&rows, at, 0)?, waited_ms: number(&rows, at, 1)? });
+    let read = |at| {
+        let (federation_id, waited_ms) = (text(&rows, at, 0)?, number(&rows, at, 1)?);
+        Ok(DueId { federation_id, due_ms: number(&rows, at, 2)?, waited_ms })
+    };
     Ok((0..rows.len()).map(read).collect::<Result<_, PostgresError>>()?)
 }
 
 pub(in crate::hub::record) async fn put_off(
     line: &Line,
     settings: &PostgresSettings,
-    federation_id: &str,
+    id: &DueId,
     next: Next,
 ) -> Result<(), RecordError> {
     let after = match next {
         Next::After(ms) => Some(signed(ms)),
         Next::OnFact | Next::Never => None,
     };
-    let is_crowd = next == Next::Never;
-    let values: [Value<'_>; 3] = [(&federation_id, Type::TEXT), (&after, Type::INT8), (&is_crowd, Type::BOOL)];
+    let (is_crowd, due) = (next == Next::Never, signed(id.due_ms));
+    let values: [Value<'_>; 4] =
+        [(&id.federation_id, Type::TEXT), (&after, Type::INT8), (&is_crowd, Type::BOOL), (&due, Type::INT8)];
     line.ask(settings, PUT_OFF, &values).await.map(drop)
 }
 
@@ -156,16 +173,17 @@ pub(in crate::hub::record) async fn facts(
     index::select(line, settings, FACTS, &values).await
 }
 
-/// Returns false where the copy has a result.
+/// Returns false where the copy has a result, or an order that is not known of.
 pub(in crate::hub::record) async fn save(
     line: &Line,
     settings: &PostgresSettings,
     to: &Conflict,
+    is_ordered: bool,
 ) -> Result<bool, RecordError> {
     let step = to.step.as_str();
     let winner_region = to.winner.as_ref().map(|it| it.0.as_str());
     let winner_job = to.winner.as_ref().map(|it| it.1.as_str());
-    let values: [Value<'_>; 7] = [
+    let values: [Value<'_>; 8] = [
         (&to.job_id, Type::TEXT),
         (&to.region, Type::TEXT),
         (&to.federation_id, Type::TEXT),
@@ -173,6 +191,7 @@ pub(in crate::hub::record) async fn save(
         (&to.why, Type::TEXT),
         (&winner_region, Type::TEXT),
         (&winner_job, Type::TEXT),
+        (&is_ordered, Type::BOOL),
     ];
     Ok(!line.ask(settings, SAVE, &values).await?.is_empty())
 }
@@ -206,9 +225,10 @@ pub(in crate::hub::record) async fn prune(
     line: &Line,
     settings: &PostgresSettings,
     older_than_ms: u64,
-) -> Result<(), RecordError> {
+) -> Result<bool, RecordError> {
     let (age, max) = (signed(older_than_ms), signed(PRUNED_AT_ONCE));
-    line.ask(settings, PRUNE, &[(&age, Type::INT8), (&max, Type::INT8)]).await.map(drop)
+    let dropped = line.ask(settings, PRUNE, &[(&age, Type::INT8), (&max, Type::INT8)]).await?;
+    Ok(number(&dropped, 0, 0)? >= PRUNED_AT_ONCE)
 }
 
 fn may(row: &Row, column: usize) -> Result<Option<String>, PostgresError> {

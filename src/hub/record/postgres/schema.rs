@@ -99,6 +99,7 @@ CREATE TABLE ojs_hub_repeated_id (
   federation_id text COLLATE \"C\" PRIMARY KEY, noted_ms bigint NOT NULL, queued_ms bigint, due_ms bigint, is_crowd boolean NOT NULL);
 CREATE INDEX ojs_hub_repeated_id_due ON ojs_hub_repeated_id (due_ms) WHERE due_ms IS NOT NULL;
 CREATE INDEX ojs_hub_repeated_id_noted ON ojs_hub_repeated_id (noted_ms) WHERE due_ms IS NULL;
+CREATE INDEX ojs_hub_repeated_id_queued ON ojs_hub_repeated_id (queued_ms) WHERE due_ms IS NOT NULL;
 CREATE TABLE ojs_hub_conflict (
   job_id text NOT NULL, region text NOT NULL, federation_id text COLLATE \"C\" NOT NULL, step text NOT NULL, why text, winner_region text,
   winner_job text, changed_ms bigint NOT NULL, PRIMARY KEY (job_id, region));

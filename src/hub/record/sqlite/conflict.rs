@@ -92,22 +92,23 @@ pub(in crate::hub::record) fn find(
 pub(in crate::hub::record) fn due(connection: &mut Connection, max: usize) -> rusqlite::Result<Vec<DueId>> {
     let now = now_ms(connection)?;
     let mut statement = connection.prepare(
-        "SELECT federation_id, queued_ms FROM repeated_id WHERE due_ms <= ?1 ORDER BY due_ms, federation_id LIMIT ?2",
+        "SELECT federation_id, queued_ms, due_ms FROM repeated_id WHERE due_ms <= ?1 ORDER BY due_ms, federation_id LIMIT ?2",
     )?;
     let rows = statement.query_map(params![signed(now), signed(max as u64)], |row| {
         let waited_ms = now.saturating_sub(whole(row, "queued_ms")?);
-        Ok(DueId { federation_id: row.get("federation_id")?, waited_ms })
+        Ok(DueId { federation_id: row.get("federation_id")?, due_ms: whole(row, "due_ms")?, waited_ms })
     })?;
     rows.collect()
 }
 
-pub(in crate::hub::record) fn put_off(connection: &mut Connection, id: &str, next: Next) -> rusqlite::Result<()> {
+pub(in crate::hub::record) fn put_off(connection: &mut Connection, id: &DueId, next: Next) -> rusqlite::Result<()> {
     let due = match next {
         Next::After(ms) => Some(signed(now_ms(connection)? + ms)),
         Next::OnFact | Next::Never => None,
     };
-    let statement = "UPDATE repeated_id SET due_ms = ?2, is_crowd = ?3 WHERE federation_id = ?1";
-    connection.execute(statement, params![id, due, next == Next::Never]).map(drop)
+    let statement = "UPDATE repeated_id SET due_ms = ?2, is_crowd = ?3 WHERE federation_id = ?1 AND due_ms = ?4";
+    let values = params![id.federation_id, due, next == Next::Never, signed(id.due_ms)];
+    connection.execute(statement, values).map(drop)
 }
 
 pub(in crate::hub::record) fn facts(
@@ -118,14 +119,18 @@ pub(in crate::hub::record) fn facts(
     index::select(connection, FACTS, params![id, region, signed(CONFLICT_FACTS_MAX as u64)])
 }
 
-/// Returns false where the copy has a result.
-pub(in crate::hub::record) fn save(connection: &mut Connection, to: &Conflict) -> rusqlite::Result<bool> {
+/// Returns false where the copy has a result, or an order that is not known of.
+pub(in crate::hub::record) fn save(
+    connection: &mut Connection,
+    to: &Conflict,
+    is_ordered: bool,
+) -> rusqlite::Result<bool> {
     let now = now_ms(connection)?;
     let winner = to.winner.as_ref();
     let changed = connection.execute(
         "INSERT INTO conflict VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (job_id, region) DO UPDATE SET
            federation_id = excluded.federation_id, step = excluded.step, why = excluded.why, winner_region = excluded.winner_region,
-           winner_job = excluded.winner_job, changed_ms = excluded.changed_ms WHERE step = 'cancelling'",
+           winner_job = excluded.winner_job, changed_ms = excluded.changed_ms WHERE step = 'cancelling' AND ?9",
         params![
             to.job_id,
             to.region,
@@ -135,6 +140,7 @@ pub(in crate::hub::record) fn save(connection: &mut Connection, to: &Conflict) -
             winner.map(|it| &it.0),
             winner.map(|it| &it.1),
             signed(now),
+            is_ordered,
         ],
     )?;
     Ok(changed > 0)
@@ -159,18 +165,25 @@ pub(in crate::hub::record) fn of(connection: &mut Connection, federation_id: &st
     Ok(Conflicts { copies: rows.collect::<Result<_, _>>()?, is_queued, is_crowd })
 }
 
-pub(in crate::hub::record) fn prune(connection: &mut Connection, older_than_ms: u64) -> rusqlite::Result<()> {
+pub(in crate::hub::record) fn prune(connection: &mut Connection, older_than_ms: u64) -> rusqlite::Result<bool> {
     let before = signed(now_ms(connection)?.saturating_sub(older_than_ms));
     let transaction = connection.transaction()?;
+    let mut is_full = false;
     for statement in [
         "DELETE FROM conflict WHERE (job_id, region) IN (
            SELECT job_id, region FROM conflict WHERE changed_ms < ?1 AND step <> 'cancelling' ORDER BY changed_ms LIMIT ?2)",
         "DELETE FROM repeated_id WHERE federation_id IN (
            SELECT federation_id FROM repeated_id WHERE noted_ms < ?1 AND due_ms IS NULL ORDER BY noted_ms LIMIT ?2)",
+        "DELETE FROM repeated_id WHERE federation_id IN (
+           SELECT federation_id FROM repeated_id AS it WHERE queued_ms < ?1 AND due_ms IS NOT NULL AND NOT EXISTS (
+             SELECT 1 FROM conflict WHERE conflict.federation_id = it.federation_id AND step = 'cancelling')
+           ORDER BY queued_ms LIMIT ?2)",
     ] {
-        transaction.execute(statement, params![before, signed(PRUNED_AT_ONCE)])?;
+        let dropped = transaction.execute(statement, params![before, signed(PRUNED_AT_ONCE)])?;
+        is_full |= dropped as u64 >= PRUNED_AT_ONCE;
     }
-    transaction.commit()
+    transaction.commit()?;
+    Ok(is_full)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Conflict> {

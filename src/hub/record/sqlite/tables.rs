@@ -96,6 +96,7 @@ CREATE TABLE repeated_id (
   federation_id TEXT PRIMARY KEY, noted_ms INTEGER NOT NULL, queued_ms INTEGER, due_ms INTEGER, is_crowd INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX repeated_id_due ON repeated_id (due_ms) WHERE due_ms IS NOT NULL;
 CREATE INDEX repeated_id_noted ON repeated_id (noted_ms) WHERE due_ms IS NULL;
+CREATE INDEX repeated_id_queued ON repeated_id (queued_ms) WHERE due_ms IS NOT NULL;
 CREATE TABLE conflict (
   job_id TEXT NOT NULL, region TEXT NOT NULL, federation_id TEXT NOT NULL, step TEXT NOT NULL, why TEXT, winner_region TEXT, winner_job TEXT,
   changed_ms INTEGER NOT NULL, PRIMARY KEY (job_id, region)) WITHOUT ROWID;

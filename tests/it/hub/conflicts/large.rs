@@ -1,6 +1,10 @@
-//! Conflicts in a large database.
+//! Conflicts in a large database: plans of statements, tracking ids of very many jobs, and the end of many rows.
+
+use http::Method;
+use serde_json::Value;
 
 use super::super::postgres::Postgres;
+use super::super::stage::{HubStage, status};
 use super::upgrade::{REPEATED, facts, migrated};
 use super::{counts_one, figure};
 use crate::support::eventually;
@@ -44,4 +48,39 @@ async fn no_statement_of_the_search_reads_all_facts() {
             assert!(plan.contains("ojs_hub_change_search") && !plan.contains("Seq Scan on ojs_hub_change "), "{plan}");
         }
     }
+}
+
+/// For each copy with the tracking id of the crowd, whether it counts.
+async fn counts(stage: &HubStage) -> Vec<Value> {
+    let (_, record) = status(stage, "eve", &Method::GET, "/v1/federation/jobs/crowd").await;
+    record["copies"].as_array().into_iter().flatten().map(|it| it["counts"].clone()).collect()
+}
+
+#[tokio::test]
+async fn of_more_copies_than_a_look_up_reads_none_is_said_to_count() {
+    let Some((stage, server)) = migrated().await else { return };
+    let _hub = stage.again(0).await;
+    server.query(&crowd("some", 500));
+    let some = counts(&stage).await;
+    assert_eq!((some.len(), some.iter().filter(|it| **it == Value::Bool(false)).count()), (1_000, 500));
+    server.query(&crowd("more", 1_600));
+    let all = counts(&stage).await;
+    assert_eq!((all.len(), all.iter().filter(|it| it.is_null()).count()), (4_096, 4_096));
+}
+
+#[tokio::test]
+async fn more_rows_that_are_too_old_than_go_at_once_all_go_and_those_of_an_order_stay() {
+    let Some((stage, server)) = migrated().await else { return };
+    server.query(
+        "INSERT INTO ojs_hub_repeated_id SELECT 'noted' || number, 1, NULL, NULL, false FROM generate_series(1, 30000) AS number;
+         INSERT INTO ojs_hub_repeated_id SELECT 'waiting' || number, 1, 1, 9e15, false FROM generate_series(1, 30000) AS number;
+         INSERT INTO ojs_hub_repeated_id VALUES ('ordered', 1, 1, 9e15, false);
+         INSERT INTO ojs_hub_conflict SELECT 'job' || number, 'us-east-1', 'f', 'reported', 'time', NULL, NULL, 1
+           FROM generate_series(1, 30000) AS number;
+         INSERT INTO ojs_hub_conflict VALUES ('job', 'us-east-1', 'ordered', 'cancelling', NULL, NULL, NULL, 1)",
+    );
+    let _hub = stage.again(0).await;
+    let left = "SELECT string_agg(federation_id, ' ') FROM (
+      SELECT federation_id FROM ojs_hub_repeated_id UNION ALL SELECT federation_id FROM ojs_hub_conflict) AS rows";
+    eventually("all others are gone", async || server.query(left) == "ordered ordered").await;
 }

@@ -82,3 +82,26 @@ async fn a_worker_that_goes_on_does_not_keep_a_copy_from_its_result() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_group_is_reported_once_and_shown_at_each_of_its_copies() {
+    let world = World::start("report").await;
+    for number in 1..=3 {
+        enqueued(&world.in_us, &id(number), US, tracked()).await;
+    }
+    let made = world.federation.regions[US_PLACE].jobs().iter().map(|it| it.created_ms).max().unwrap();
+    eventually("the clock goes on", async || unix_ms() > made).await;
+    enqueued(&world.in_eu, &id(4), EU, tracked()).await;
+    for number in 1..=3 {
+        let copy = world.result(&id(number), "reported").await;
+        assert_eq!((&copy["conflict"]["why"], &copy["counts"]), (&json!("group"), &json!(false)), "{copy}");
+    }
+    assert_eq!(shown(&world.eu, EU, &id(4)).await["conflict"], Value::Null);
+    // A further pair is looked at behind it.
+    let other = json!({ "ojs.federation.federation_id": "another one" });
+    world.enqueue_both([&id(5), &id(6)], other).await;
+    let reported = "ojs_hub_conflicts_total{result=\"reported\"}";
+    eventually("the pair is reported", async || world.of_us.log_has(&["hub_conflict", &id(5), "report_only"])).await;
+    assert_eq!(figure(&world.of_us, reported).await.as_deref(), Some("2"));
+    assert_eq!(world.of_us.log_count(&["hub_conflict", "group"]), 1);
+}
