@@ -1,4 +1,4 @@
-//! The record of several hubs in PostgreSQL, over up to six connections of each hub.
+//! The record of several hubs in PostgreSQL, over up to six connections of each hub, and one more while an index is built.
 //!
 //! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
 //! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
@@ -173,9 +173,8 @@ impl Postgres {
     }
 
     pub(super) async fn newer(&self, known: &Version) -> Result<Option<State>, RecordError> {
-        let change = signed(known.change);
-        let rows =
-            self.of_state.ask(&self.settings, NEWER, &[(&known.name, Type::TEXT), (&change, Type::INT8)]).await?;
+        let values: [Value<'_>; 2] = [(&known.name, Type::TEXT), (&signed(known.change), Type::INT8)];
+        let rows = self.of_state.ask(&self.settings, NEWER, &values).await?;
         let newer = rows.first().map(state).transpose()?;
         // A server that was replaced and came back has the state of then.
         if newer.as_ref().is_some_and(|newer| newer.version.change < known.change) {
