@@ -84,3 +84,18 @@ async fn more_rows_that_are_too_old_than_go_at_once_all_go_and_those_of_an_order
       SELECT federation_id FROM ojs_hub_repeated_id UNION ALL SELECT federation_id FROM ojs_hub_conflict) AS rows";
     eventually("all others are gone", async || server.query(left) == "ordered ordered").await;
 }
+
+#[tokio::test]
+async fn a_tracking_id_of_very_many_jobs_elsewhere_is_reported_without_a_copy_here() {
+    let Some((stage, server)) = migrated().await else { return };
+    server.query(&crowd("far", 600).replace("us-east-1", "ap-south-1"));
+    // Of the facts about the copy here none is left.
+    server.query(
+        "INSERT INTO ojs_hub_repeated_id SELECT 'crowd', ms, ms, ms, false
+         FROM (SELECT (extract(epoch FROM now()) * 1000)::bigint AS ms) AS clock",
+    );
+    let hub = stage.again(0).await;
+    counts_one(&hub, "reported").await;
+    assert!(hub.log_has(&["hub_conflict", "ap-south-1", "group"]));
+    assert_eq!(server.query("SELECT is_crowd AND due_ms IS NULL FROM ojs_hub_repeated_id"), "t");
+}
