@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::index::Index;
 use super::state::Hub;
 use crate::base::SwitchKind;
 
@@ -134,6 +135,41 @@ fn metrics(hub: &Hub) -> String {
     out
 }
 
+/// The clocks of the hubs that this one pulls from.
+fn clock_metrics(index: &Index, out: &mut String) {
+    let own = index.settings.region.as_str();
+    let (by, is_stopped) = ("ojs_hub_clock_skew_seconds", "ojs_hub_clock_stopped");
+    for (name, help) in [
+        (by, "By how much the clock of another hub differs at least"),
+        (is_stopped, "1 while no facts are taken from a hub because its clock differs by more than index.max_skew"),
+    ] {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for (from, lag) in index.sources.borrow().iter() {
+            let Some((ms, is_too_much)) = lag.skew else { continue };
+            let value = if name == by { ms as f64 / 1_000.0 } else { f64::from(u8::from(is_too_much)) };
+            let _ = writeln!(out, "{name}{{from=\"{}\",to=\"{own}\"}} {value}", from.as_str());
+        }
+    }
+}
+
+/// The copies of jobs that count less than a copy elsewhere.
+fn conflict_metrics(index: &Index, out: &mut String) {
+    let repeated = index.conflicts.repeated.get();
+    let name = "ojs_hub_tracking_ids_repeated_total";
+    let _ = writeln!(
+        out,
+        "# HELP {name} Tracking ids that were found in several regions\n# TYPE {name} counter\n{name} {repeated}"
+    );
+    let name = "ojs_hub_conflicts_total";
+    let _ = writeln!(
+        out,
+        "# HELP {name} Copies of jobs in this region that count less than one elsewhere, by the result\n# TYPE {name} counter"
+    );
+    for (result, count) in index.conflicts.results() {
+        let _ = writeln!(out, "{name}{{result=\"{result}\"}} {count}");
+    }
+}
+
 /// How far the index of this region is behind the others, where there is one.
 fn index_metrics(hub: &Hub, out: &mut String) {
     let Some(index) = &hub.index else { return };
@@ -149,6 +185,8 @@ fn index_metrics(hub: &Hub, out: &mut String) {
             let _ = writeln!(out, "{name}{{from=\"{}\",to=\"{own}\"}} {}", from.as_str(), ms as f64 / 1_000.0);
         }
     }
+    clock_metrics(index, out);
+    conflict_metrics(index, out);
     let Some(bodies) = &index.bodies else { return };
     let (count, bytes) = bodies.total.get();
     for (name, help, kind, value) in [

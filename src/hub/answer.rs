@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::bodies;
+use super::copies;
 use super::credentials::{Certificate, caller};
 use super::endpoint::{Endpoint, JOBS, PROMOTIONS, REGIONS};
 use super::feed::{self, Wants};
@@ -130,6 +131,7 @@ async fn answered(
         }
         Endpoint::ShowBodies => octets(bodies::show(&hub, &caller, &query).await?),
         Endpoint::Index => document(&jobs::show(&hub, &query).await?),
+        Endpoint::Copy => document(&copies::show(&hub, &query).await?),
         Endpoint::Job => document(&jobs::look_up(&hub, head.uri.path().strip_prefix(JOBS), &query).await?),
         Endpoint::Promote => {
             let of = Rc::clone(&hub);

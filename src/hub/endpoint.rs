@@ -54,6 +54,8 @@ pub(super) enum Endpoint {
     ShowBodies,
     /// `GET /v1/hub/index`: facts about jobs, for the hub of another region.
     Index,
+    /// `GET /v1/hub/copies`: the present state of one job in this region, for the hub of another region.
+    Copy,
     /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job.
     Job,
     /// `POST /v1/hub/promotions`: an order to take over the jobs of a lost region.
@@ -100,6 +102,7 @@ impl Endpoint {
             "/v1/hub/changes" => &[(Method::POST, Self::Changes)],
             "/v1/hub/bodies" => &[(Method::POST, Self::TakeBodies), (Method::GET, Self::ShowBodies)],
             "/v1/hub/index" => &[(Method::GET, Self::Index)],
+            "/v1/hub/copies" => &[(Method::GET, Self::Copy)],
             "/v1/federation/route" => &[(Method::POST, Self::Route)],
             "/v1/federation/regions" => &[(Method::GET, Self::Regions)],
             _ if path.starts_with(REGIONS) => &[(Method::PUT, Self::PutRegion), (Method::DELETE, Self::DeleteRegion)],
@@ -154,7 +157,7 @@ impl Endpoint {
             | Self::SettleKey
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
-            Self::Index | Self::ShowBodies => Need::Hub,
+            Self::Index | Self::ShowBodies | Self::Copy => Need::Hub,
             Self::Job | Self::Route | Self::Regions => Need::Reader,
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits | Self::Promotions | Self::Promotion => {
                 Need::Operator(Scope::Read)

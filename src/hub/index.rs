@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 
 use super::body_store::{Bodies, BodiesError};
+use super::conflict_counts::ConflictCounts;
 use super::index_settings::{BoundField, IndexSettings};
 use super::lag::Lag;
 use crate::base::RegionId;
@@ -19,6 +20,8 @@ pub(super) struct Index {
     pub(super) sources: RefCell<BTreeMap<RegionId, Lag>>,
     /// The bodies of jobs; none where it keeps none.
     pub(super) bodies: Option<Bodies>,
+    /// The figures of its conflicts.
+    pub(super) conflicts: ConflictCounts,
     /// The sources that this process has not heard yet.
     pub(super) unheard: watch::Sender<Vec<RegionId>>,
 }
@@ -30,7 +33,7 @@ impl Index {
     pub(super) fn load(settings: IndexSettings) -> Result<Self, BodiesError> {
         let bodies = settings.bodies.clone().map(Bodies::load).transpose()?;
         let unheard = watch::Sender::new(settings.from.iter().map(|it| it.region.clone()).collect());
-        Ok(Self { settings, sources: RefCell::default(), bodies, unheard })
+        Ok(Self { settings, sources: RefCell::default(), bodies, conflicts: ConflictCounts::default(), unheard })
     }
 
     /// Notes that all of an answer of a source was taken, its isolations included.
@@ -48,6 +51,13 @@ impl Index {
         let behind = |region: &RegionId| sources.get(region).and_then(|lag| lag.ms(now_ms));
         let behind_ms = self.settings.from.iter().map(|it| (it.region.as_str().to_owned(), behind(&it.region)));
         FeedLags { region: self.settings.region.as_str().to_owned(), behind_ms: behind_ms.collect() }
+    }
+
+    /// Whether this hub has had all facts of all its sources for so long, up to now.
+    pub(super) fn is_current(&self, now_ms: u64, for_ms: u64) -> bool {
+        let sources = self.sources.borrow();
+        let is_current = |region: &RegionId| sources.get(region).is_some_and(|lag| lag.is_current(now_ms, for_ms));
+        self.settings.from.iter().all(|it| is_current(&it.region))
     }
 
     /// A fact as other hubs get it: of a job that is bound to some regions only the members that the operator lets leave.

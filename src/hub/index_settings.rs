@@ -23,6 +23,8 @@ const SKEW: (Duration, Duration) = (Duration::from_millis(100), Duration::from_s
 /// Sidecars without a feed keep the known switches; for longer, a lost source would decide about a region that is well.
 const RETURN_WAIT_MAX: Duration = Duration::from_secs(5 * 60);
 
+/// Below, a hub could decide before the decision of another one, which takes up to four seconds, has reached it. For longer, copies would run.
+const CONFLICTS_AFTER: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60 * 60));
 /// For longer, a promotion that is over would keep workers from a region that works.
 const RETURN_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -36,6 +38,17 @@ pub(super) enum BoundField {
     Queue,
     /// Its tenant.
     Tenant,
+}
+
+/// The treatment of copies of a job in this hub's region that count less than a copy elsewhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ConflictMode {
+    /// They are counted and logged.
+    #[default]
+    Report,
+    /// Those that no worker has had are cancelled.
+    Cancel,
 }
 
 /// The index of jobs of one region's hub.
@@ -53,6 +66,12 @@ pub struct IndexSettings {
     /// The most that the clock of another hub may differ.
     #[serde(default = "five_seconds", deserialize_with = "duration")]
     pub(super) max_skew: Duration,
+    /// The treatment of copies that count less than a copy elsewhere.
+    #[serde(default)]
+    pub(super) conflicts: ConflictMode,
+    /// For how long the facts about copies must not have changed before anything is decided about these.
+    #[serde(default = "half_a_minute", deserialize_with = "duration")]
+    pub(super) conflicts_after: Duration,
     /// How long a lost region must be healthy before a promotion takes it for back.
     #[serde(default = "minute", deserialize_with = "duration")]
     pub(super) return_after: Duration,
@@ -100,6 +119,10 @@ pub(super) struct SourceTls {
 
 const fn week() -> Duration {
     Duration::from_secs(7 * 24 * 60 * 60)
+}
+
+const fn half_a_minute() -> Duration {
+    Duration::from_secs(30)
 }
 
 const fn minute() -> Duration {
@@ -158,6 +181,9 @@ impl IndexSettings {
         if !(SKEW.0..=SKEW.1).contains(&self.max_skew) {
             wrong.push("max_skew: expected 100ms to 1h".to_owned());
         }
+        if !(CONFLICTS_AFTER.0..=CONFLICTS_AFTER.1).contains(&self.conflicts_after) {
+            wrong.push("conflicts_after: expected 5s to 1h".to_owned());
+        }
         if self.return_after > RETURN_MAX {
             wrong.push("return_after: expected 0s to 1h".to_owned());
         }
@@ -209,6 +235,7 @@ mod tests {
         for (text, key) in [
             ("{ region: us, retention: 5s }".to_owned(), "retention:"),
             ("{ region: us, max_skew: 0s }".to_owned(), "max_skew:"),
+            ("{ region: us, conflicts_after: 4s }".to_owned(), "conflicts_after:"),
             ("{ region: us, return_wait: 6m }".to_owned(), "return_wait:"),
             (format!("{{ region: us, from: [{{ region: us, urls: [\"https://h:1\"], {TLS} }}] }}"), "from[0].region:"),
             (format!("{{ region: us, from: [{{ region: eu, urls: [], {TLS} }}] }}"), "from[0].urls:"),

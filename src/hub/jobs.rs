@@ -3,24 +3,25 @@
 //! Only facts that sidecars have reported here are shown to other hubs, and none about a job that was replicated itself, so that nothing is
 //! replicated twice. Spec: federation-spec §5.1, §6.3; RFC-0001 §5, §8.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::index::Index;
 use super::isolations;
-use super::record::{IndexPlace, IndexedChange, RecordError, Wanted};
+use super::record::{Conflicts, INDEX_ROWS_MAX, IndexPlace, IndexedChange, RecordError, Wanted};
 use super::response::Refusal;
 use super::sidecar_request::read as read_request;
 use super::state::Hub;
 use crate::base::RegionId;
+use crate::base::text::rfc3339;
 use crate::fleet::{ChangesRequest, JOB_NOT_INDEXED};
 use crate::ojs::query_text;
-use crate::replica::{Change, Record};
+use crate::replica::{Change, Copy, Record, Standing};
 use crate::switch::Isolation;
 
 /// For facts to be durable; shorter than the sidecar's wait for the answer.
@@ -29,6 +30,8 @@ const SAVE_WAIT: Duration = Duration::from_secs(4);
 const PLACE_WAIT: Duration = Duration::from_secs(1);
 /// Facts in one answer to another hub. A fact has some 300 bytes and at most [`crate::replica::CHANGE_BYTES_MAX`].
 pub(super) const SHOWN_MAX: usize = 1_000;
+/// Tracking ids of one job whose conflicts are shown: its copies have one, unless clients give them several.
+const CONFLICT_IDS_MAX: usize = 4;
 /// The longest name in a query. Units: bytes.
 const ID_BYTES_MAX: usize = 255;
 
@@ -103,9 +106,11 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
         let message = "the index has no such job: no sidecar has reported it, or its time is over".to_owned();
         return Err(Refusal::new(StatusCode::NOT_FOUND, JOB_NOT_INDEXED, message));
     }
+    let is_whole = found.len() < INDEX_ROWS_MAX;
     let record = Record::of(found.into_iter().map(|it| it.change));
     let mut shown = record.shown(&index.settings.region);
     note_bytes(hub, &mut shown).await?;
+    note_conflicts(hub, &record, is_whole, &mut shown).await?;
     Ok(shown)
 }
 
@@ -122,6 +127,45 @@ async fn note_bytes(hub: &Hub, shown: &mut Value) -> Result<(), RecordError> {
         copy["bytes_here"] = Value::Bool(is_here);
     }
     Ok(())
+}
+
+/// Adds to each copy of a record whether it counts, and the result of this hub about one of its own region. `is_whole`: whether the record has
+/// all facts, so that no copy is missing.
+async fn note_conflicts(hub: &Hub, record: &Record, is_whole: bool, shown: &mut Value) -> Result<(), Refusal> {
+    let here = &present(hub)?.settings.region;
+    let ids: BTreeSet<&str> = record.copies.iter().filter_map(|it| it.federation_id.as_deref()).collect();
+    let mut known = Vec::new();
+    for id in ids.into_iter().take(CONFLICT_IDS_MAX) {
+        known.push((id, hub.record.conflicts_of(id).await?));
+    }
+    let copies = shown["copies"].as_array_mut().into_iter().flatten();
+    for ((copy, standing), shown) in record.copies.iter().zip(record.standings()).zip(copies) {
+        shown["counts"] = match standing {
+            _ if !is_whole => Value::Null,
+            Standing::Untold => Value::Null,
+            standing => Value::Bool(standing == Standing::Counts),
+        };
+        let of_id = known.iter().find(|(id, _)| copy.federation_id.as_deref() == Some(*id)).map(|(_, it)| it);
+        shown["conflict"] = conflict(copy, standing, of_id.filter(|_| copy.region == *here));
+    }
+    Ok(())
+}
+
+/// The conflict of a copy of this hub's region: its result or step, or that it is open; null where there is none.
+fn conflict(copy: &Copy, standing: Standing<'_>, known: Option<&Conflicts>) -> Value {
+    let Some(known) = known else { return Value::Null };
+    let may_lose = standing == Standing::Untold || standing.winner().is_some();
+    let own = known.copies.iter().find(|it| it.job_id == copy.job_id && it.region == copy.region.as_str());
+    let of_group = known.copies.iter().find(|it| may_lose && it.is_of_group());
+    if let Some(it) = own.or(of_group) {
+        let winner = it.winner.as_ref().map(|(region, job_id)| json!({ "region": region, "job_id": job_id }));
+        return json!({ "result": it.step.as_str(), "why": it.why, "at": rfc3339(it.changed_ms), "winner": winner });
+    }
+    let result = if known.is_queued { Some("open") } else { known.is_crowd.then_some("reported") };
+    let why = known.is_crowd.then_some("group");
+    result
+        .filter(|_| may_lose)
+        .map_or(Value::Null, |it| json!({ "result": it, "why": why, "at": null, "winner": null }))
 }
 
 /// The facts of this region behind the place of a query `epoch=E&written=W&mark=M`, and the isolations that were set here, for another hub.
@@ -173,7 +217,7 @@ pub(super) fn place(query: &str) -> Result<IndexPlace, Refusal> {
 /// The index.
 ///
 /// Errors: 404 where this hub has none.
-fn present(hub: &Hub) -> Result<&Index, Refusal> {
+pub(super) fn present(hub: &Hub) -> Result<&Index, Refusal> {
     hub.index.as_ref().ok_or_else(|| {
         let message = "this hub keeps no index of jobs: set `index` in its configuration".to_owned();
         Refusal::new(StatusCode::NOT_FOUND, "no_index", message)

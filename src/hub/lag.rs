@@ -7,6 +7,10 @@ pub(super) struct Lag {
     heard_ms: Option<u64>,
     /// Since when it has had facts that this hub lacks; none where the last answer had all.
     lacks_since_ms: Option<u64>,
+    /// Since when each answer has had all of its facts, without a pause; none where the last one had not, or none came.
+    current_since_ms: Option<u64>,
+    /// By how much its clock differed at the last answer, and whether that was too much. Units: milliseconds.
+    pub(super) skew: Option<(u64, bool)>,
     /// Why nothing is taken from it now; none while it is.
     pub(super) trouble: Option<String>,
 }
@@ -17,6 +21,9 @@ const FRESH_MS: u64 = 2_000;
 impl Lag {
     /// Notes an answer whose facts this hub has now. `more`: whether the source has further ones, of which the first was learnt `age_ms` ago.
     pub(super) fn heard(&mut self, now_ms: u64, more: bool, age_ms: u64) {
+        let has_paused = self.heard_ms.is_none_or(|heard| now_ms.saturating_sub(heard) > FRESH_MS);
+        let since = self.current_since_ms.filter(|_| !has_paused).unwrap_or(now_ms);
+        self.current_since_ms = (!more).then_some(since);
         self.heard_ms = Some(now_ms);
         self.lacks_since_ms = more.then(|| now_ms.saturating_sub(age_ms));
         self.trouble = None;
@@ -26,7 +33,14 @@ impl Lag {
     pub(super) fn failed(&mut self, trouble: String) -> bool {
         let is_new = self.trouble.as_ref() != Some(&trouble);
         self.trouble = Some(trouble);
+        self.current_since_ms = None;
         is_new
+    }
+
+    /// Whether this hub has had all of its facts for so long, up to now.
+    pub(super) fn is_current(&self, now_ms: u64, for_ms: u64) -> bool {
+        let is_long = self.current_since_ms.is_some_and(|since| now_ms.saturating_sub(since) >= for_ms);
+        is_long && self.ms(now_ms) == Some(0)
     }
 
     /// How far this hub is behind: 0 while it has all; since the last answer where there is none, because the source may have new facts; none

@@ -12,6 +12,7 @@
 //! - `isolations` takes over the isolations of other hubs, which `taken` has; `returning` holds feeds back at the start until these were heard.
 //! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
+//! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
 //! - `routing` answers the questions of spokes about jobs by these views.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
@@ -26,6 +27,9 @@ mod audit;
 mod bodies;
 mod body_settings;
 mod body_store;
+mod conflict_counts;
+mod conflicts;
+mod copies;
 mod credentials;
 mod endpoint;
 mod feed;
@@ -61,6 +65,7 @@ mod sidecar_request;
 mod state;
 mod switches;
 mod taken;
+mod target;
 mod tokens;
 mod twins;
 mod views;

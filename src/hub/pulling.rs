@@ -91,7 +91,8 @@ async fn round(hub: &Hub, index: &Index, source: &SourceSettings, connection: &m
         take_over(hub, region, if source.isolations { isolations } else { &[] }).await?;
     }
     index.hear(region);
-    check(index, &shown, (sent_ms, now_ms))?;
+    check_clock(index, &shown, (sent_ms, now_ms))?;
+    check(&shown)?;
     let age_ms = shown.oldest_ms.map_or(0, |oldest| shown.now_ms.saturating_sub(oldest));
     if let Some((written, mark)) = shown.end {
         let place = IndexPlace { epoch: shown.epoch, written, mark };
@@ -127,14 +128,21 @@ fn check_isolations(index: &Index, region: &RegionId, shown: &Shown, now_ms: u64
     Ok(())
 }
 
-/// Whether the facts of an answer can be taken: its clock agrees, and they are facts.
-fn check(index: &Index, shown: &Shown, (sent_ms, now_ms): (u64, u64)) -> Result<(), String> {
+/// Whether the clock of the source agrees. The sentence is the same for each difference, so that it is logged once; the gauge has the number.
+fn check_clock(index: &Index, shown: &Shown, (sent_ms, now_ms): (u64, u64)) -> Result<(), String> {
     // The source has read its clock between the two.
     let skew_ms = sent_ms.saturating_sub(shown.now_ms).max(shown.now_ms.saturating_sub(now_ms));
     let max = index.settings.max_skew;
-    if u128::from(skew_ms) > max.as_millis() {
-        return Err(format!("its clock differs by {skew_ms} ms, and index.max_skew permits {} ms", max.as_millis()));
+    let is_too_much = u128::from(skew_ms) > max.as_millis();
+    index.sources.borrow_mut().entry(shown.region.clone()).or_default().skew = Some((skew_ms, is_too_much));
+    if is_too_much {
+        return Err(format!("its clock differs by more than index.max_skew, which is {} ms", max.as_millis()));
     }
+    Ok(())
+}
+
+/// Whether the facts of an answer are facts.
+fn check(shown: &Shown) -> Result<(), String> {
     if shown.changes.len() > SHOWN_MAX {
         return Err(format!("the answer has more than {SHOWN_MAX} facts"));
     }

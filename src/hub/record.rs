@@ -5,6 +5,8 @@
 
 mod bodies;
 mod body;
+mod conflict;
+mod conflicts;
 mod content;
 mod postgres;
 mod postgres_error;
@@ -17,6 +19,7 @@ use super::settings::RecordSettings;
 use crate::replica::Change;
 use crate::switch::Version;
 pub(super) use body::{BodiesBehind, BodiesEnd, PlacedBody, SavedBody};
+pub(super) use conflict::{CONFLICT_FACTS_MAX, CONFLICT_TURN_MS, Conflict, ConflictStep, Conflicts, Next};
 pub use content::RecordError;
 pub(super) use content::{
     ANSWER_WAIT, ClaimedKey, INDEX_ROWS_MAX, IndexPlace, IndexedChange, KEYS_MAX, Kept, KnownKey, OutcomeQuery,

@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
 use super::body_store::BodiesError;
+use super::conflicts;
 use super::follow::{
     Failures, follow_record, keep_inventory, load, prune_bodies, prune_index, prune_keys, prune_reports, save_inventory,
 };
@@ -121,12 +122,12 @@ pub fn check(settings: &Settings) -> Result<(), RunError> {
     Ok(Record::check(&settings.record)?)
 }
 
-/// Makes the tables of the record, or brings them to the version of this program.
+/// Makes the tables of the record and their indexes, or brings them to the version of this program.
 ///
-/// Errors: [`RunError`]; nothing was changed.
+/// Errors: [`RunError`]; a further time goes on.
 pub fn migrate(settings: &Settings) -> Result<(), RunError> {
     let record = Record::open(&settings.record)?;
-    Ok(runtime()?.block_on(record.migrate())?)
+    Ok(runtime()?.block_on(record.migrate_whole())?)
 }
 
 fn runtime() -> Result<LocalRuntime, RunError> {
@@ -220,6 +221,7 @@ async fn serve_loaded(
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
         () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
         () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
+        () = conflicts::run(hub) => Err(RunError::Ended("conflicts")),
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
         () = pull(hub) => Err(RunError::Ended("replication")),

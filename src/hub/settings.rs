@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
-use super::index_settings::IndexSettings;
+use super::index_settings::{ConflictMode, IndexSettings};
 use super::limit_settings::LimitSettings;
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
 use super::tokens::TokenSettings;
+use crate::base::RegionId;
 use crate::config::{Config, Log, LogFormat, is_log_level};
 
 /// A larger file is a mistake.
@@ -191,7 +192,25 @@ impl Settings {
         } else if let Some((section, _)) = sections.iter().find(|(_, section)| section.is_some()) {
             wrong.push(format!("{section}: without `regions` a hub probes nothing: list them, or remove this"));
         }
+        wrong.extend(settings.unreachable().map(|mistake| format!("index.conflicts: {mistake}")));
         if wrong.is_empty() { Ok(settings) } else { Err(SettingsError::Rules(wrong)) }
+    }
+
+    /// Why copies cannot be cancelled, where they are to be.
+    fn unreachable(&self) -> Option<String> {
+        let index = self.index.as_ref().filter(|index| index.conflicts == ConflictMode::Cancel)?;
+        let regions = || self.probing.iter().flat_map(|it| &it.regions).map(|it| &it.id);
+        if !regions().any(|it| *it == index.region) {
+            let region = &index.region;
+            return Some(format!(
+                "cancel needs `regions` with {region}, where this hub cancels copies: list it, or set report"
+            ));
+        }
+        let is_source = |it: &RegionId| index.from.iter().any(|source| source.region == *it);
+        let unheard = regions().find(|it| **it != index.region && !is_source(it))?;
+        Some(format!(
+            "cancel needs the hub of each of the `regions` in `index.from`, because each may have the copy that counts: add that of {unheard}, or set report"
+        ))
     }
 
     /// The rules of access.
@@ -252,6 +271,28 @@ access:
         let wrong = parse(&format!("{RIGHT}{index}")).unwrap_err().to_string();
         assert!(wrong.contains("\nindex: a hub without `record.path`"), "{wrong}");
         assert!(parse(&format!("{RIGHT}{index}record: {{ path: hub.db }}\n")).is_ok());
+    }
+
+    #[test]
+    fn copies_are_cancelled_only_by_a_hub_that_reaches_its_region_and_hears_all_others() {
+        let with = |region: &str, regions: &str| {
+            parse(&format!(
+                "{RIGHT}record: {{ path: hub.db }}\nindex: {{ region: {region}, conflicts: cancel }}\n{regions}"
+            ))
+        };
+        let regions = "regions: [{ id: a, url: \"https://a.example.com\", tls: { ca: a.pem } }]\n";
+        let two = "regions: [{ id: a, url: \"https://a.example.com\", tls: { ca: a.pem } }, { id: b, url: \"https://b.example.com\", tls: { ca: b.pem } }]\n";
+        assert!(with("a", regions).is_ok());
+        for (region, regions, words) in [
+            ("a", "", "cancel needs `regions` with a"),
+            ("c", regions, "cancel needs `regions` with c"),
+            ("a", two, "cancel needs the hub of each of the `regions` in `index.from`"),
+        ] {
+            let error = with(region, regions).unwrap_err().to_string();
+            assert!(error.contains(&format!("\nindex.conflicts: {words}")), "{error}");
+        }
+        let from = "a, from: [{ region: b, urls: [\"https://h:1\"], tls: { ca: a, cert: b, key: c } }]";
+        assert!(with(from, two).is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore, watch};
 
@@ -13,6 +14,7 @@ use super::index::Index;
 use super::limits::Limits;
 use super::name::random_name;
 use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
+use super::target::Regions;
 use super::tokens::Tokens;
 use super::views::Views;
 use crate::base::{Clock, Moment};
@@ -27,6 +29,8 @@ const REPORTS_AT_ONCE: usize = 32;
 const JOBS_AT_ONCE: usize = 16;
 /// Requests about keys that the record has at once, so that a wave of them leaves room to operators; further ones wait.
 const KEYS_AT_ONCE: usize = 64;
+/// For the word of a region about a copy, connecting included: a decision by it must not grow old meanwhile.
+const COPY_WAIT: Duration = Duration::from_secs(2);
 /// Tries of a change while other hubs change the record: operators are few.
 const TRIES_MAX: usize = 8;
 
@@ -55,6 +59,8 @@ pub(super) struct Hub {
     pub(super) index: Option<Index>,
     /// The regions that it probes; none where it probes nothing.
     pub(super) views: Option<Rc<Views>>,
+    /// The regions that it asks about copies of jobs.
+    pub(super) copies_in: Regions,
     /// The tokens that it takes; none where every client needs a certificate.
     pub(super) tokens: Option<Tokens>,
     /// Places for changes that wait for the one before them, or for the disk.
@@ -85,6 +91,7 @@ impl Hub {
             limits: Limits::default(),
             index: None,
             views: None,
+            copies_in: Regions::new(COPY_WAIT),
             tokens: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             opened: watch::Sender::new(false),

@@ -287,7 +287,7 @@ mod tests {
     async fn a_body_that_has_begun_goes_on_before_others_begin_and_short_calls_in_between() {
         let log = order(&[('a', NEW, 3), ('b', NEW, 3), ('c', NEW, 3)]).await;
         assert_eq!(log.replace('.', ""), "aaabbbccc");
-        // Never two pieces without a chance for what is short.
+        // Never two pieces without a chance for short messages.
         assert!(!log.starts_with("aa") && log.matches('.').count() == 6, "{log}");
         let together = log.split('.').take(6).map(str::len).max();
         assert!(together <= Some(1), "{log}");
@@ -323,7 +323,7 @@ mod tests {
                 .await;
                 drop(gone);
                 spawn_local(moves('a', Turns::default(), NEW, 3, Rc::clone(&log))).await.unwrap();
-                // What was granted and not used is there still.
+                // A grant that was not used is there still.
                 poll_fn(|cx| idle.poll(cx)).await;
             })
             .await;

@@ -67,10 +67,15 @@ impl Copy {
     /// When it was enqueued: by its region, else when the first fact about it was seen. Units: milliseconds since the Unix epoch.
     #[must_use]
     pub fn enqueued_ms(&self) -> u64 {
-        self.job
-            .as_ref()
-            .and_then(|it| it.enqueued_ms)
-            .unwrap_or_else(|| self.history.iter().map(|it| it.at_ms).min().unwrap_or(0))
+        self.stored_ms().unwrap_or_else(|| self.history.iter().map(|it| it.at_ms).min().unwrap_or(0))
+    }
+
+    /// When it was enqueued: by its region, else when a sidecar saw that it was stored. `None` where only later changes are known. Units:
+    /// milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn stored_ms(&self) -> Option<u64> {
+        let created = || self.history.iter().find(|it| it.kind == ChangeKind::Created).map(|it| it.at_ms);
+        self.job.as_ref().and_then(|it| it.enqueued_ms).or_else(created)
     }
 
     /// As look-ups show it. `here`: the region of the index; the description of a copy elsewhere was replicated from there. Spec:

@@ -13,7 +13,6 @@ mod requests;
 mod returning;
 mod run;
 mod stage;
-mod target;
 
 pub(super) use requests::{list, promote, show, stop};
 pub(super) use run::run;

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::super::record::{JobStep, PromotionJob, RecordError, Wanted};
 use super::super::state::Hub;
+use super::super::target::{Regions, Word};
 use super::super::views::Views;
 use super::bytes::sendable_of;
 use super::plan::Why;
 use super::planning::why_left;
-use super::target::{Regions, Word};
 use super::{Promotion, Stage};
 use crate::replica::{Change, ChangeKind, Copy, JobFacts, Record};
 
@@ -151,7 +151,7 @@ impl Mover<'_> {
             return self.leave(JobStep::Planned, job, Why::NoBytes, None).await;
         };
         match self.regions.look(self.views, &self.promotion.to, &job.job_id).await {
-            Word::Has { state, enqueued_ms } if job.sends > 0 => {
+            Word::Has { state, enqueued_ms, .. } if job.sends > 0 => {
                 return self.moved(JobStep::Planned, job, (Some(state), enqueued_ms)).await;
             }
             Word::Has { .. } | Word::Other(_) => {
@@ -176,7 +176,9 @@ impl Mover<'_> {
         }
         let id = sending.job_id.clone();
         match self.regions.store(self.views, &self.promotion.to, &id, sendable).await {
-            Word::Has { state, enqueued_ms } => self.moved(JobStep::Sending, sending, (Some(state), enqueued_ms)).await,
+            Word::Has { state, enqueued_ms, .. } => {
+                self.moved(JobStep::Sending, sending, (Some(state), enqueued_ms)).await
+            }
             Word::Other(other) => {
                 self.moved(JobStep::Sending, PromotionJob { detail: Some(other), ..sending }, (None, None)).await
             }
@@ -190,7 +192,9 @@ impl Mover<'_> {
     /// A job that its region refuses: an earlier copy of it may be the cause.
     async fn refused(&self, sending: PromotionJob, status: u16) -> Result<Tried, RecordError> {
         match self.regions.look(self.views, &self.promotion.to, &sending.job_id).await {
-            Word::Has { state, enqueued_ms } => self.moved(JobStep::Sending, sending, (Some(state), enqueued_ms)).await,
+            Word::Has { state, enqueued_ms, .. } => {
+                self.moved(JobStep::Sending, sending, (Some(state), enqueued_ms)).await
+            }
             Word::NotSent(why) | Word::Silent(why) => Ok(Tried::Silent(why)),
             _ => self.leave(JobStep::Sending, sending, Why::Refused, Some(status.to_string())).await,
         }
@@ -199,7 +203,7 @@ impl Mover<'_> {
     /// Looks for a job that may have been sent: it was moved, or is planned again once no write can be on its way.
     async fn resume(&self, job: PromotionJob) -> Result<Tried, RecordError> {
         match self.regions.look(self.views, &self.promotion.to, &job.job_id).await {
-            Word::Has { state, enqueued_ms } => self.moved(JobStep::Sending, job, (Some(state), enqueued_ms)).await,
+            Word::Has { state, enqueued_ms, .. } => self.moved(JobStep::Sending, job, (Some(state), enqueued_ms)).await,
             Word::Absent if self.now_ms.saturating_sub(job.changed_ms) > WRITE_MS => self.again(job).await,
             Word::Absent | Word::Refused(_) | Word::Other(_) => Ok(Tried::Advanced),
             Word::NotSent(why) | Word::Silent(why) => Ok(Tried::Silent(why)),

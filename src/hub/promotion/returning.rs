@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::super::record::{JobStep, PromotionJob, RecordError};
+use super::super::target::Word;
 use super::moving::Mover;
 use super::plan::Why;
-use super::target::Word;
 use super::{Promotion, Stage};
 use crate::telemetry::event;
 

@@ -7,18 +7,20 @@ use std::time::{Duration, Instant};
 use super::super::name::random_name;
 use super::super::record::{Kept, Promotions, RecordError, SavedPromotion};
 use super::super::state::Hub;
+use super::super::target::Regions;
 use super::super::views::Views;
 use super::closing::{close, reopen};
 use super::moving::Mover;
 use super::plan::Why;
 use super::returning::Refusals;
-use super::target::Regions;
 use super::{Promotion, Stage, planning};
 use crate::base::RegionId;
 use crate::telemetry::event;
 
 /// How often the record is looked at for promotions.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// For one answer of a region, connecting included.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// How long a promotion that has ended can be looked up.
 const KEPT_FOR: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
@@ -30,7 +32,7 @@ pub(in crate::hub) async fn run(hub: &Hub) {
         views,
         name: random_name(),
         return_after: index.settings.return_after,
-        regions: Regions::default(),
+        regions: Regions::new(ANSWER_WAIT),
         refusals: Refusals::default(),
         healthy_since: RefCell::default(),
         troubles: RefCell::default(),

@@ -1,16 +1,18 @@
-//! The record of several hubs in PostgreSQL, over up to six connections of each hub.
+//! The record of several hubs in PostgreSQL, over up to six connections of each hub, and one more while an index is built.
 //!
 //! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
 //! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
 //! for a standby was cancelled as durable.
 
 mod bodies;
+pub(super) mod conflict;
 mod connect;
 mod index;
 mod keys;
 mod line;
 pub(super) mod promotion;
 mod schema;
+pub(super) mod search;
 mod tls;
 mod values;
 
@@ -37,8 +39,8 @@ use values::{number, signed, state, text};
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 /// How long a change is tried again after a lost connection: its client waits for ten seconds.
 const CHANGE_WAIT: Duration = Duration::from_secs(8);
-/// A table is made in less; the commit may wait for a standby.
-const MIGRATION_WAIT: Duration = Duration::from_secs(10);
+/// Tables are made in less, for no migration reads all rows of one. But each waits for the one of another hub, whose commit may wait for a standby.
+const MIGRATION_WAIT: Duration = Duration::from_secs(60);
 /// Between two tries.
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 
@@ -171,9 +173,8 @@ impl Postgres {
     }
 
     pub(super) async fn newer(&self, known: &Version) -> Result<Option<State>, RecordError> {
-        let change = signed(known.change);
-        let rows =
-            self.of_state.ask(&self.settings, NEWER, &[(&known.name, Type::TEXT), (&change, Type::INT8)]).await?;
+        let values: [Value<'_>; 2] = [(&known.name, Type::TEXT), (&signed(known.change), Type::INT8)];
+        let rows = self.of_state.ask(&self.settings, NEWER, &values).await?;
         let newer = rows.first().map(state).transpose()?;
         // A server that was replaced and came back has the state of then.
         if newer.as_ref().is_some_and(|newer| newer.version.change < known.change) {

@@ -3,6 +3,7 @@
 //! One hub holds the file alone. A change is answered once its commit is synced. A file of a later version of the program is left as it is.
 
 mod bodies;
+pub(super) mod conflict;
 mod index;
 mod keys;
 mod limits;

@@ -124,7 +124,7 @@ impl Tries {
 mod tests {
     use super::*;
 
-    /// What follows the last of these tries.
+    /// The step behind the last of these tries.
     fn check(repeat: Repeat, ends: &[End], expected: Then) {
         let mut tries = Tries::default();
         let mut then = Then::Stop;

@@ -35,7 +35,7 @@ pub fn hub_record_failed(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_failed", error, "the record did not take a change");
 }
 
-/// The record of a hub cannot be reached. Sidecars keep what they have; orders are refused.
+/// The record of a hub cannot be reached. Sidecars keep their switches; orders are refused.
 pub fn hub_record_lost(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_lost", error, "the record cannot be reached; orders are refused until it is");
 }
@@ -127,6 +127,36 @@ pub fn promotion_doubled(job_id: &str, from: &str, to: &str) {
 /// A promotion does not go on.
 pub fn promotion_waits(id: &str, error: &str) {
     warn!(target: TARGET, event = "ojs.federation.promotion_waits", id, error, "a promotion does not go on; it is tried again");
+}
+
+/// The record has no index yet to look for conflicts with.
+pub fn hub_search_waits() {
+    info!(
+        target: TARGET, event = "ojs.federation.hub_search_waits",
+        "conflicts are not looked for until the record has built an index of its facts"
+    );
+}
+
+/// The index is built that conflicts are looked for with.
+pub fn hub_search_begins() {
+    info!(target: TARGET, event = "ojs.federation.hub_search_begins", "the record has built its index; conflicts are looked for");
+}
+
+/// Another region has a job with the tracking id of this one.
+pub fn hub_job_repeated(job_id: &str, region: &str) {
+    info!(
+        target: TARGET, event = "ojs.federation.hub_job_repeated", job_id, region,
+        "several regions have jobs with the tracking id of this one; the last that was enqueued counts"
+    );
+}
+
+/// There is a result for a copy that counts less than another one, each as a job and its region. `why`: why it was left alone, or empty.
+pub fn hub_conflict(copy: (&str, &str), result: &str, winner: (&str, &str), why: &str) {
+    let ((job_id, region), (winner_job_id, winner_region)) = (copy, winner);
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_conflict", job_id, region, result, why, winner_job_id, winner_region,
+        "a copy of a job counts less than one in another region"
+    );
 }
 
 /// The hub did not take changes of jobs.

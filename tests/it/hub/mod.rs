@@ -2,6 +2,7 @@
 
 mod asked;
 mod bodies;
+mod conflicts;
 mod heard;
 mod history;
 mod index;

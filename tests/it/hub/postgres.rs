@@ -125,8 +125,9 @@ impl Postgres {
         server.arg("-D").arg(self.data()).args(["-p", &port, "-c", "listen_addresses=127.0.0.1"]);
         // Only processes are killed here, so that what the kernel has is enough.
         server.args(["-c", "ssl=on", "-c", "fsync=off", "-c", "unix_socket_directories="]);
-        server.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = server.spawn().unwrap();
+        server.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
+        let log = std::fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        let mut child = server.stderr(log).spawn().unwrap();
         eventually("the server takes connections", async || {
             assert!(child.try_wait().unwrap().is_none(), "the server has ended");
             self.is_ready()
@@ -150,6 +151,11 @@ impl Postgres {
         let mut psql = program("psql");
         psql.args(["-AtX", "-v", "ON_ERROR_STOP=1", "-c", statement, &self.address()]);
         String::from_utf8(done(&mut psql).stdout).unwrap().trim().to_owned()
+    }
+
+    /// The lines that the server has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
     /// A session that carries out what it is told, for transactions that stay open.

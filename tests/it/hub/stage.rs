@@ -243,6 +243,11 @@ impl Hub {
         self.log.lock().unwrap().iter().any(|line| words.iter().all(|word| line.contains(word)))
     }
 
+    /// How many lines of its log have all of these words.
+    pub fn log_count(&self, words: &[&str]) -> usize {
+        self.log.lock().unwrap().iter().filter(|line| words.iter().all(|word| line.contains(word))).count()
+    }
+
     /// Stops the process without ending it, or lets it go on.
     pub fn pause(&self, pauses: bool) {
         let signal = if pauses { "-STOP" } else { "-CONT" };

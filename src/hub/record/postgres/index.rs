@@ -46,10 +46,11 @@ ON CONFLICT (origin) DO UPDATE SET epoch = excluded.epoch, written = excluded.wr
 WHERE ojs_hub_index_place.epoch <> excluded.epoch
   OR (ojs_hub_index_place.written, ojs_hub_index_place.mark) < (excluded.written, excluded.mark)";
 
+/// The last one is no `EXISTS`, for which the server can read the whole table once in place of an index for each row.
 const COLUMNS: &str =
     "job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, written, mark, learned_ms,
-  EXISTS (SELECT 1 FROM ojs_hub_change AS o WHERE (o.job_id, o.region) = (ojs_hub_change.job_id, ojs_hub_change.region)
-  AND o.replicated_from IS NOT NULL)";
+  (SELECT true FROM ojs_hub_change AS o WHERE (o.job_id, o.region) = (ojs_hub_change.job_id, ojs_hub_change.region)
+  AND o.replicated_from IS NOT NULL LIMIT 1) IS NOT NULL";
 
 /// Keeps facts, and the place of the source up to which this record has them.
 pub(super) async fn save(
@@ -85,8 +86,8 @@ pub(super) async fn find(
         Wanted::Job(id) => ("job_id = $1", id),
     };
     let max = signed(INDEX_ROWS_MAX as u64);
-    let filter = format!("{filter} ORDER BY lease_ms, kind COLLATE \"C\" LIMIT $2");
-    select(line, settings, &filter, &[(id, Type::TEXT), (&max, Type::INT8)]).await
+    let from = format!("ojs_hub_change WHERE {filter} ORDER BY lease_ms, kind COLLATE \"C\" LIMIT $2");
+    select(line, settings, &from, &[(id, Type::TEXT), (&max, Type::INT8)]).await
 }
 
 /// The facts about several jobs, and about each copy that has one of these tracking ids.
@@ -96,13 +97,13 @@ pub(super) async fn find_of(
     jobs: &[String],
     federation_ids: &[String],
 ) -> Result<Vec<IndexedChange>, RecordError> {
-    let filter = "(job_id, region) IN (
+    let from = "ojs_hub_change WHERE (job_id, region) IN (
   SELECT job_id, region FROM ojs_hub_change WHERE job_id = ANY ($1)
   UNION SELECT job_id, region FROM ojs_hub_change WHERE federation_id = ANY ($2)
 ) ORDER BY lease_ms, kind COLLATE \"C\" LIMIT $3";
     let max = signed(INDEX_ROWS_MAX as u64);
     let values: [Value<'_>; 3] = [(&jobs, Type::TEXT_ARRAY), (&federation_ids, Type::TEXT_ARRAY), (&max, Type::INT8)];
-    select(line, settings, filter, &values).await
+    select(line, settings, from, &values).await
 }
 
 /// The facts of an origin behind a place, in order.
@@ -113,22 +114,22 @@ pub(super) async fn behind(
     after: &IndexPlace,
     max: usize,
 ) -> Result<Vec<IndexedChange>, RecordError> {
-    let filter = "origin = $1 AND (written, mark) > ($2, $3) \
+    let from = "ojs_hub_change WHERE origin = $1 AND (written, mark) > ($2, $3) \
                   AND written < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY written, mark LIMIT $4";
     let (written, mark, max) = (signed(after.written), signed(after.mark), signed(max as u64));
     let values: [Value<'_>; 4] =
         [(&origin, Type::TEXT), (&written, Type::INT8), (&mark, Type::INT8), (&max, Type::INT8)];
-    select(line, settings, filter, &values).await
+    select(line, settings, from, &values).await
 }
 
-/// The facts that a filter selects, with the order and the number that it says.
+/// The facts in `from`, which names the table of facts, or rows of it by its name, with their filter, order and number.
 pub(super) async fn select(
     line: &Line,
     settings: &PostgresSettings,
-    filter: &str,
+    from: &str,
     values: &[Value<'_>],
 ) -> Result<Vec<IndexedChange>, RecordError> {
-    let rows = line.ask(settings, &format!("SELECT {COLUMNS} FROM ojs_hub_change WHERE {filter}"), values).await?;
+    let rows = line.ask(settings, &format!("SELECT {COLUMNS} FROM {from}"), values).await?;
     Ok((0..rows.len()).map(|at| read(&rows, at)).collect::<Result<_, _>>()?)
 }
 

@@ -57,7 +57,7 @@ WITH dropped AS (DELETE FROM ojs_hub_promotion WHERE NOT is_open AND began_ms < 
 DELETE FROM ojs_hub_promotion_job WHERE promotion IN (SELECT id FROM dropped)";
 
 /// The facts about the next jobs of a region, job by job.
-const JOBS_OF_REGION: &str = "region = $1 AND job_id IN (
+const JOBS_OF_REGION: &str = "ojs_hub_change WHERE region = $1 AND job_id IN (
   SELECT DISTINCT job_id FROM ojs_hub_change WHERE region = $1 AND job_id > $2 ORDER BY job_id LIMIT $3) ORDER BY job_id, lease_ms";
 
 pub(in crate::hub::record) async fn all(line: &Line, settings: &PostgresSettings) -> Result<Promotions, RecordError> {

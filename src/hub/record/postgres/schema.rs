@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -91,6 +91,31 @@ CREATE INDEX ojs_hub_promotion_job_age ON ojs_hub_promotion_job (promotion, step
 ",
     // The isolations of hubs of other regions.
     "ALTER TABLE ojs_hub_state ADD COLUMN taken text NOT NULL DEFAULT '[]';",
+    // Tracking ids that several regions have, when each is looked at, the results for copies of this region, and the hub that decides about
+    // these. The facts that are there before are not looked at, nor read: there may be millions, and earlier hubs go on writing. Those of
+    // transactions that are under way are behind the place of their origin, as they are for the search. Its index is built later.
+    "
+CREATE TABLE ojs_hub_repeated_id (
+  federation_id text COLLATE \"C\" PRIMARY KEY, noted_ms bigint NOT NULL, queued_ms bigint, due_ms bigint, is_crowd boolean NOT NULL);
+CREATE INDEX ojs_hub_repeated_id_due ON ojs_hub_repeated_id (due_ms) WHERE due_ms IS NOT NULL;
+CREATE INDEX ojs_hub_repeated_id_noted ON ojs_hub_repeated_id (noted_ms) WHERE due_ms IS NULL;
+CREATE INDEX ojs_hub_repeated_id_queued ON ojs_hub_repeated_id (queued_ms) WHERE due_ms IS NOT NULL;
+CREATE TABLE ojs_hub_conflict (
+  job_id text NOT NULL, region text NOT NULL, federation_id text COLLATE \"C\" NOT NULL, step text NOT NULL, why text, winner_region text,
+  winner_job text, changed_ms bigint NOT NULL, PRIMARY KEY (job_id, region));
+CREATE INDEX ojs_hub_conflict_federation ON ojs_hub_conflict (federation_id);
+CREATE INDEX ojs_hub_conflict_changed ON ojs_hub_conflict (changed_ms) WHERE step <> 'cancelling';
+CREATE TABLE ojs_hub_conflict_place (origin text PRIMARY KEY, written bigint NOT NULL, mark bigint NOT NULL);
+WITH RECURSIVE known AS (
+  (SELECT origin FROM ojs_hub_change ORDER BY origin LIMIT 1)
+  UNION ALL
+  SELECT (SELECT it.origin FROM ojs_hub_change AS it WHERE it.origin > known.origin ORDER BY it.origin LIMIT 1)
+  FROM known WHERE known.origin IS NOT NULL)
+INSERT INTO ojs_hub_conflict_place
+SELECT origin, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1, 9223372036854775807 FROM known WHERE origin IS NOT NULL;
+CREATE TABLE ojs_hub_conflict_turn (only_one integer PRIMARY KEY CHECK (only_one = 1), hub text NOT NULL, until_ms bigint NOT NULL);
+INSERT INTO ojs_hub_conflict_turn VALUES (1, '', 0);
+",
     // The regions that operators have put.
     "ALTER TABLE ojs_hub_state ADD COLUMN regions text NOT NULL DEFAULT '[]'",
 ];

@@ -80,8 +80,8 @@ pub(super) fn find(connection: &mut Connection, wanted: &Wanted) -> rusqlite::Re
         }
         Wanted::Job(id) => ("job_id = ?1", id),
     };
-    let filter = format!("{filter} ORDER BY lease_ms, kind LIMIT ?2");
-    select(connection, &filter, params![id, signed(INDEX_ROWS_MAX as u64)])
+    let from = format!("job_change WHERE {filter} ORDER BY lease_ms, kind LIMIT ?2");
+    select(connection, &from, params![id, signed(INDEX_ROWS_MAX as u64)])
 }
 
 /// The facts about several jobs, and about each copy that has one of these tracking ids.
@@ -90,12 +90,12 @@ pub(super) fn find_of(
     jobs: &[String],
     federation_ids: &[String],
 ) -> rusqlite::Result<Vec<IndexedChange>> {
-    let filter = "(job_id, region) IN (
+    let from = "job_change WHERE (job_id, region) IN (
   SELECT job_id, region FROM job_change WHERE job_id IN (SELECT value FROM json_each(?1))
   UNION SELECT job_id, region FROM job_change WHERE federation_id IN (SELECT value FROM json_each(?2))
 ) ORDER BY lease_ms, kind LIMIT ?3";
     let [jobs, federation_ids] = [jobs, federation_ids].map(|ids| serde_json::json!(ids).to_string());
-    select(connection, filter, params![jobs, federation_ids, signed(INDEX_ROWS_MAX as u64)])
+    select(connection, from, params![jobs, federation_ids, signed(INDEX_ROWS_MAX as u64)])
 }
 
 /// The facts of an origin behind a place, in order.
@@ -105,17 +105,17 @@ pub(super) fn behind(
     after: &IndexPlace,
     max: usize,
 ) -> rusqlite::Result<Vec<IndexedChange>> {
-    let filter = "origin = ?1 AND mark > ?2 ORDER BY mark LIMIT ?3";
-    select(connection, filter, params![origin, signed(after.mark), signed(max as u64)])
+    let from = "job_change WHERE origin = ?1 AND mark > ?2 ORDER BY mark LIMIT ?3";
+    select(connection, from, params![origin, signed(after.mark), signed(max as u64)])
 }
 
-/// The facts that a filter selects, with the order and the number that it says.
+/// The facts in `from`, which names the table of facts, with their filter, order and number.
 pub(super) fn select(
     connection: &mut Connection,
-    filter: &str,
+    from: &str,
     values: impl Params,
 ) -> rusqlite::Result<Vec<IndexedChange>> {
-    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM job_change WHERE {filter}"))?;
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM {from}"))?;
     let rows = statement.query_map(values, read)?;
     rows.collect()
 }

@@ -144,7 +144,7 @@ pub(in crate::hub::record) fn jobs_of_region(
     after: &str,
     jobs_max: usize,
 ) -> rusqlite::Result<Vec<IndexedChange>> {
-    let filter = "region = ?1 AND job_id IN (
+    let from = "job_change WHERE region = ?1 AND job_id IN (
         SELECT DISTINCT job_id FROM job_change WHERE region = ?1 AND job_id > ?2 ORDER BY job_id LIMIT ?3) ORDER BY job_id, lease_ms";
-    index::select(connection, filter, params![region, after, signed(jobs_max as u64)])
+    index::select(connection, from, params![region, after, signed(jobs_max as u64)])
 }

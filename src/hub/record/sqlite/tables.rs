@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -88,6 +88,24 @@ CREATE INDEX promotion_job_age ON promotion_job (promotion, step, enqueued_ms, j
 ",
     // The isolations of hubs of other regions.
     "ALTER TABLE state ADD COLUMN taken TEXT NOT NULL DEFAULT '[]';",
+    // Tracking ids that several regions have, when each is looked at, and the results for copies of this region. The facts that are there
+    // before are not looked at: there may be millions of them.
+    "
+DROP INDEX job_change_federation;
+CREATE INDEX job_change_federation ON job_change (federation_id, region) WHERE federation_id IS NOT NULL;
+CREATE TABLE repeated_id (
+  federation_id TEXT PRIMARY KEY, noted_ms INTEGER NOT NULL, queued_ms INTEGER, due_ms INTEGER, is_crowd INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX repeated_id_due ON repeated_id (due_ms) WHERE due_ms IS NOT NULL;
+CREATE INDEX repeated_id_noted ON repeated_id (noted_ms) WHERE due_ms IS NULL;
+CREATE INDEX repeated_id_queued ON repeated_id (queued_ms) WHERE due_ms IS NOT NULL;
+CREATE TABLE conflict (
+  job_id TEXT NOT NULL, region TEXT NOT NULL, federation_id TEXT NOT NULL, step TEXT NOT NULL, why TEXT, winner_region TEXT, winner_job TEXT,
+  changed_ms INTEGER NOT NULL, PRIMARY KEY (job_id, region)) WITHOUT ROWID;
+CREATE INDEX conflict_federation ON conflict (federation_id);
+CREATE INDEX conflict_changed ON conflict (changed_ms) WHERE step <> 'cancelling';
+CREATE TABLE conflict_place (origin TEXT PRIMARY KEY, written INTEGER NOT NULL, mark INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO conflict_place SELECT origin, 0, max(mark) FROM job_change GROUP BY origin;
+",
     // The regions that operators have put.
     "ALTER TABLE state ADD COLUMN regions TEXT NOT NULL DEFAULT '[]';",
 ];
@@ -240,4 +258,27 @@ pub(super) fn whole(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
 fn unsigned(number: i64) -> u64 {
     debug_assert!(number >= 0);
     u64::try_from(number).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_from_before_the_search_for_conflicts_are_not_searched() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hub.db");
+        let earlier = Connection::open(&path).unwrap();
+        MIGRATIONS[..8].iter().for_each(|statements| earlier.execute_batch(statements).unwrap());
+        for mark in 1..=3 {
+            let fact = "INSERT INTO job_change VALUES (?1, 'eu', 'created', 0, 5, 'f', NULL, NULL, NULL, 'eu', 5, ?1)";
+            earlier.execute(fact, [mark]).unwrap();
+        }
+        earlier.pragma_update(None, "application_id", APPLICATION).unwrap();
+        earlier.pragma_update(None, "user_version", 8).unwrap();
+        drop(earlier);
+        let opened = open(Some(&path)).unwrap();
+        let place = opened.query_row("SELECT mark FROM conflict_place WHERE origin = 'eu'", [], |row| row.get(0));
+        assert_eq!(place, Ok(3));
+    }
 }

@@ -1,4 +1,4 @@
-//! Questions of a promotion to regions: whether they have a job, and orders to store or to cancel it.
+//! Questions of a hub to regions: whether they have a job, and orders to store or to cancel it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,27 +7,28 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::super::views::Views;
+use super::views::Views;
 use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::net::pool::Pool;
 use crate::ojs::answer::{ShownJob, is_error_document};
+use crate::ojs::progress;
 use crate::region::{AskError, JobQuestion, ask_job};
 
-/// For one answer, connecting included.
-pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// The longest answer that is read: a job is at most half as long. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The word of a region about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word {
+pub(in crate::hub) enum Word {
     /// It has the job.
     Has {
         /// Its state, in the words of OJS.
         state: String,
         /// When it was enqueued there. Units: milliseconds since the Unix epoch.
         enqueued_ms: Option<u64>,
+        /// Whether a worker has had it, by its count of attempts or by `started_at`.
+        is_started: bool,
     },
     /// It has stored the job, or found it stored, under this other id.
     Other(String),
@@ -41,23 +42,37 @@ pub(super) enum Word {
     Silent(String),
 }
 
-/// The regions that a promotion asks, with connections of its own to each.
-#[derive(Debug, Default)]
-pub(super) struct Regions(RefCell<BTreeMap<RegionId, Pool>>);
+/// The regions that a hub asks, with connections of its own to each.
+#[derive(Debug)]
+pub(in crate::hub) struct Regions {
+    pools: RefCell<BTreeMap<RegionId, Pool>>,
+    answer_wait: Duration,
+}
 
 impl Regions {
+    /// No connection is open yet. `answer_wait`: for one answer, connecting included.
+    pub(in crate::hub) fn new(answer_wait: Duration) -> Self {
+        Self { pools: RefCell::default(), answer_wait }
+    }
+
     /// Whether the region has a job.
-    pub(super) async fn look(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
+    pub(in crate::hub) async fn look(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
         self.ask(views, region, job_id, &JobQuestion::Look).await
     }
 
     /// Cancels a job there.
-    pub(super) async fn cancel(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
+    pub(in crate::hub) async fn cancel(&self, views: &Views, region: &RegionId, job_id: &str) -> Word {
         self.ask(views, region, job_id, &JobQuestion::Cancel).await
     }
 
     /// Stores a job there; one that may have been stored is [`Word::Silent`].
-    pub(super) async fn store(&self, views: &Views, region: &RegionId, job_id: &str, job: (HeaderMap, Bytes)) -> Word {
+    pub(in crate::hub) async fn store(
+        &self,
+        views: &Views,
+        region: &RegionId,
+        job_id: &str,
+        job: (HeaderMap, Bytes),
+    ) -> Word {
         let (headers, body) = job;
         self.ask(views, region, job_id, &JobQuestion::Enqueue { headers, body }).await
     }
@@ -66,8 +81,8 @@ impl Regions {
         let Some((to, pool)) = views.reach(region) else {
             return Word::NotSent(format!("{region} is not among the `regions` of this hub"));
         };
-        let pool = self.0.borrow_mut().entry(region.clone()).or_insert(pool).clone();
-        match ask_job(&to, &pool, question, job_id, ANSWER_BYTES_MAX, ANSWER_WAIT).await {
+        let pool = self.pools.borrow_mut().entry(region.clone()).or_insert(pool).clone();
+        match ask_job(&to, &pool, question, job_id, ANSWER_BYTES_MAX, self.answer_wait).await {
             Ok((status, body)) => word(question, job_id, status, &body),
             Err(error @ AskError::NotSent(_)) => Word::NotSent(format!("{region}: {error}")),
             Err(error) => Word::Silent(format!("{region}: {error}")),
@@ -83,6 +98,7 @@ fn word(question: &JobQuestion, job_id: &str, status: StatusCode, body: &[u8]) -
         (200..300, Some(id)) if id == job_id => Word::Has {
             state: shown.state.unwrap_or_default().into_owned(),
             enqueued_ms: shown.enqueued_at.as_deref().and_then(read_rfc3339),
+            is_started: progress(body).is_some_and(|it| it.started),
         },
         (200..300, Some(id)) if creates => Word::Other(id.to_owned()),
         (404 | 410, _) if !creates && is_error_document(body) => Word::Absent,
@@ -104,7 +120,10 @@ mod tests {
         let job = br#"{"job":{"id":"j","state":"available","enqueued_at":"2026-01-01T00:00:00Z"}}"#;
         let error = br#"{"error":{"code":"not_found","message":"no"}}"#;
         let enqueue = JobQuestion::Enqueue { headers: HeaderMap::new(), body: Bytes::new() };
-        let has = |state: &str, enqueued_ms| Word::Has { state: state.to_owned(), enqueued_ms };
+        let had = br#"{"job":{"id":"j","state":"available","attempt":1}}"#;
+        let begun = br#"{"job":{"id":"j","state":"available","attempt":0,"started_at":"2026-01-01T00:00:00Z"}}"#;
+        let has = |state: &str, enqueued_ms| Word::Has { state: state.to_owned(), enqueued_ms, is_started: false };
+        let started = || Word::Has { state: "available".to_owned(), enqueued_ms: None, is_started: true };
         let at = Some(1_767_225_600_000);
         let not_sent = || Word::NotSent(String::new());
         let silent = || Word::Silent(String::new());
@@ -112,6 +131,8 @@ mod tests {
         for (question, status, body, expected) in [
             (&JobQuestion::Look, 200, &job[..], has("available", at)),
             (&enqueue, 201, &job[..], has("available", at)),
+            (&JobQuestion::Look, 200, had, started()),
+            (&JobQuestion::Look, 200, begun, started()),
             (&JobQuestion::Look, 200, other, silent()),
             (&enqueue, 200, other, Word::Other("other".to_owned())),
             (&enqueue, 201, b"<html>", silent()),
