@@ -96,7 +96,9 @@ impl World {
             this.hub.kill();
             this.hub = this.stage.again(0).await;
         }
-        let federation = Setup::default().stage().await;
+        // Room for all calls about each job, some KiB at a region.
+        let record = usize::try_from(number("INDEX_HISTORY_JOBS", 400)).unwrap() * (16 << 10) + (64 << 20);
+        let federation = Setup::default().demo(move |options| options.record_bytes_max = record).stage().await;
         for (place, region) in places.iter_mut().zip(REGIONS) {
             let section = place.stage.section(region).replace("hub: {", "hub: { report_jobs: true,");
             let overlay = place.stage.path("overlay.yaml");
