@@ -67,7 +67,7 @@ impl<'b> ShownJob<'b> {
             b"enqueued_at" => enqueued_at = enqueued_at.or(value),
             _ => {}
         });
-        let found = |text: Option<&'b str>| text.map(Cow::Borrowed);
+        let found = |text: Option<&'b [u8]>| std::str::from_utf8(text?).ok().map(Cow::Borrowed);
         let near = Self { id: found(id), state: found(state_behind.or(state)), enqueued_at: found(enqueued_at) };
         let is_whole = near.id.is_some() && near.state.is_some() && near.enqueued_at.is_some();
         (is_of_job && is_whole).then_some(near)

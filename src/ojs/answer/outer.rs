@@ -9,7 +9,7 @@ const MEMBERS_MAX: usize = 16;
 const WRAPPED: &[u8] = b"{\"job\":{";
 
 /// The name and the value of a member whose value is no object and no list: `None` for a value without quotes.
-type Member<'b> = (&'b [u8], Option<&'b str>);
+type Member<'b> = (&'b [u8], Option<&'b [u8]>);
 
 /// Reads the members of the job before its first object or list, until `is_enough` says so of one. Those behind a space are not found.
 pub(super) fn first_members<'b>(body: &'b [u8], mut is_enough: impl FnMut(Member<'b>) -> bool) {
@@ -28,7 +28,7 @@ fn member_at_start(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
     let (name, behind) = text_at_start(bytes)?;
     let value = behind.strip_prefix(b":")?;
     match text_at_start(value) {
-        Some((text, behind)) => Some(((name, Some(std::str::from_utf8(text).ok()?)), behind)),
+        Some((text, behind)) => Some(((name, Some(text)), behind)),
         None => Some(((name, None), &value[bare_length(value.iter())?..])),
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn last_members<'b>(body: &'b [u8], mut take: impl FnMut(Member<'b>))
 
 fn member_at_end(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
     let (value, before) = match text_at_end(bytes) {
-        Some((text, before)) => (Some(std::str::from_utf8(text).ok()?), before),
+        Some((text, before)) => (Some(text), before),
         None => (None, &bytes[..bytes.len() - bare_length(bytes.iter().rev())?]),
     };
     let (name, before) = text_at_end(before.strip_suffix(b":")?)?;
