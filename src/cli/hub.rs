@@ -44,8 +44,13 @@ pub(super) fn hub(arguments: &HubRunArgs) -> u8 {
     }
     if arguments.migrate {
         return match migrate(&settings) {
-            Ok(()) => {
+            Ok(is_ready) => {
                 say("the tables of the record are those of this version");
+                if !is_ready {
+                    say(
+                        "the index for conflicts is still being built, and hubs can start; they look for conflicts once it is ready",
+                    );
+                }
                 DONE
             }
             Err(error) => {

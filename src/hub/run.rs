@@ -122,12 +122,13 @@ pub fn check(settings: &Settings) -> Result<(), RunError> {
     Ok(Record::check(&settings.record)?)
 }
 
-/// Makes the tables of the record and their indexes, or brings them to the version of this program.
+/// Makes the tables of the record and their indexes, or brings them to the version of this program. Returns whether the indexes are ready: the
+/// one for conflicts of `index` may take longer than is waited for it.
 ///
 /// Errors: [`RunError`]; a further time goes on.
-pub fn migrate(settings: &Settings) -> Result<(), RunError> {
+pub fn migrate(settings: &Settings) -> Result<bool, RunError> {
     let record = Record::open(&settings.record)?;
-    Ok(runtime()?.block_on(record.migrate_whole())?)
+    Ok(runtime()?.block_on(record.migrate_whole(settings.index.is_some()))?)
 }
 
 fn runtime() -> Result<LocalRuntime, RunError> {

@@ -1,6 +1,6 @@
 //! Conflicts in a record: tracking ids that several regions have, when each is looked at, and the result for each copy of this region.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::name::random_name;
 use super::conflict::{Conflict, Conflicts, DueId, Next, RepeatedIds};
@@ -9,8 +9,8 @@ use super::{Record, RecordError, postgres, sqlite};
 
 /// Between two looks at an index that another hub builds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long `--migrate` waits for another hub that builds it: as long as a build may take.
-const BUILD_WAIT: Duration = Duration::from_secs(60 * 60);
+/// How long `--migrate` waits for the index: what waits for the command needs the tables, and not the index.
+const BUILD_WAIT: Duration = Duration::from_secs(60);
 
 impl Record {
     /// Whether conflicts can be looked for: the index by tracking id and region is there, and no other one is taken in its place.
@@ -42,19 +42,23 @@ impl Record {
         }
     }
 
-    /// Makes the tables, or brings them to the version of this program, and builds the index that conflicts are looked for with.
+    /// Makes the tables, or brings them to the version of this program; `with_search`: and builds the index that conflicts are looked for with.
+    /// Returns whether that is ready: the server goes on with a build that takes longer.
     ///
     /// Errors: [`RecordError`]; a further time goes on.
-    pub(in crate::hub) async fn migrate_whole(&self) -> Result<(), RecordError> {
+    pub(in crate::hub) async fn migrate_whole(&self, with_search: bool) -> Result<bool, RecordError> {
         self.migrate().await?;
-        let (hub, began) = (random_name(), Instant::now());
-        while !self.make_searchable(&hub).await? {
-            if began.elapsed() > BUILD_WAIT {
-                return Err(RecordError::Building);
+        let hub = random_name();
+        let built = async {
+            while !self.make_searchable(&hub).await? {
+                tokio::time::sleep(LOOK_EVERY).await;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            Ok(true)
+        };
+        if !with_search {
+            return Ok(true);
         }
-        Ok(())
+        tokio::time::timeout(BUILD_WAIT, built).await.unwrap_or(Ok(false))
     }
 
     /// Gives the conflicts to one hub of those that share the record, for so long. Returns the time at the record; none where another hub

@@ -43,9 +43,6 @@ pub enum RecordError {
         "record: the tables are missing or of an earlier version; restart the hub, or run `ojs-sidecar hub --migrate`"
     )]
     Earlier,
-    /// Another hub builds an index, for longer than is waited for it.
-    #[error("record: another hub builds an index of the tables, which is not done yet; run this again later")]
-    Building,
     /// The database has an older state than the one that is known.
     #[error(
         "record: the database has an older state than this hub knows: is it a server that was replaced? Restart the hubs after a restore"

@@ -27,6 +27,9 @@ pub enum PostgresError {
     /// The tables cannot be made or changed.
     #[error("the tables of the hub cannot be made; `ojs-sidecar hub --migrate` makes them with another role: {}", in_full(.0))]
     Migration(tokio_postgres::Error),
+    /// Another session has locked a table that is to be changed, or changes the tables itself.
+    #[error("the tables of the hub are locked by another session, such as a backup; the change is tried again until that ends: {}", in_full(.0))]
+    Locked(tokio_postgres::Error),
     /// A value in the tables was not written by this program.
     #[error("the tables hold a value that this program does not write: {0}")]
     Content(String),
@@ -35,6 +38,11 @@ pub enum PostgresError {
 impl PostgresError {
     pub(super) fn content(cause: impl std::fmt::Display) -> Self {
         Self::Content(cause.to_string())
+    }
+
+    /// The tables cannot be made or changed, by the word of the server.
+    pub(super) fn migration(error: tokio_postgres::Error) -> Self {
+        if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) { Self::Locked(error) } else { Self::Migration(error) }
     }
 
     /// Whether the connection was lost in the middle of a statement, or ended by the server.
@@ -67,6 +75,7 @@ impl PostgresError {
             }
             Self::Connect { is_of_configuration, .. } => *is_of_configuration,
             Self::Server(error) => is_refused_for_good(error),
+            Self::Locked(_) => false,
         }
     }
 }

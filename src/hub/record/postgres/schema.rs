@@ -120,6 +120,13 @@ INSERT INTO ojs_hub_conflict_turn VALUES (1, '', 0);
     "ALTER TABLE ojs_hub_state ADD COLUMN regions text NOT NULL DEFAULT '[]'",
 ];
 
+/// Another hub may make the tables for longer than other statements wait for a lock. Shorter than [`super::MIGRATION_WAIT`]: the server then
+/// ends the wait, and leaves no session behind for each try.
+const WAIT_FOR_ANOTHER_HUB: &str = "SET LOCAL lock_timeout = '50s'";
+/// A transaction that stays open, such as a backup, holds a lock on a table that is changed. Hubs of an earlier version queue behind the change,
+/// for less than they wait for an answer; it is tried again.
+const WAIT_FOR_TABLES: &str = "SET LOCAL lock_timeout = '2s'";
+
 /// One row where the tables exist. Reads the rows of the catalog: `to_regclass` may answer from a cache of the time before the lock.
 const HAS_TABLES: &str = "
 SELECT 1 FROM pg_catalog.pg_tables WHERE tablename = 'ojs_hub_version' AND schemaname = ANY (current_schemas(false)) LIMIT 1";
@@ -139,22 +146,22 @@ pub(super) async fn migrate(client: &Client) -> Result<(), RecordError> {
         return Ok(());
     }
     let changed = client.batch_execute("BEGIN");
-    changed.await.map_err(PostgresError::Migration)?;
-    // Another hub may make the tables for longer than other statements wait for a lock.
-    client.batch_execute("SET LOCAL lock_timeout = 0").await.map_err(PostgresError::Migration)?;
+    changed.await.map_err(PostgresError::migration)?;
+    client.batch_execute(WAIT_FOR_ANOTHER_HUB).await.map_err(PostgresError::migration)?;
     let migrated = migrate_locked(client).await;
     let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    let ended = client.batch_execute(end).await.map_err(PostgresError::Migration);
+    let ended = client.batch_execute(end).await.map_err(PostgresError::migration);
     migrated.and_then(|()| Ok(ended?))
 }
 
 async fn migrate_locked(client: &Client) -> Result<(), RecordError> {
     let locked = client.query_typed("SELECT pg_advisory_xact_lock($1)", &[(&LOCK, Type::INT8)]);
-    locked.await.map_err(PostgresError::Migration)?;
+    locked.await.map_err(PostgresError::migration)?;
+    client.batch_execute(WAIT_FOR_TABLES).await.map_err(PostgresError::migration)?;
     let version = version(client).await?;
     let missing: String = MIGRATIONS.iter().skip(version).copied().collect();
     let reached = format!("UPDATE ojs_hub_version SET version = {}", MIGRATIONS.len());
-    Ok(client.batch_execute(&format!("{missing};{reached}")).await.map_err(PostgresError::Migration)?)
+    Ok(client.batch_execute(&format!("{missing};{reached}")).await.map_err(PostgresError::migration)?)
 }
 
 /// The version of the tables; 0 where there are none.

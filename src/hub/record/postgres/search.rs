@@ -113,7 +113,7 @@ async fn build(settings: &PostgresSettings, seen: Seen) -> Result<(), RecordErro
         connected.client.batch_execute(DROP_EARLIER).await
     };
     let built = tokio::time::timeout(BUILD_WAIT, built).await.map_err(|_| RecordError::Slow)?;
-    Ok(built.map_err(PostgresError::Migration)?)
+    Ok(built.map_err(PostgresError::migration)?)
 }
 
 /// Keeps the turn. A hub that gets it all the same sees that the index is being built.

@@ -81,6 +81,38 @@ async fn a_database_with_many_facts_is_opened_and_gets_its_index_while_earlier_h
 }
 
 #[tokio::test]
+async fn a_backup_that_reads_the_tables_holds_up_the_new_version_and_no_hub_of_the_earlier_one() {
+    let Some((stage, server)) = migrated().await else { return };
+    take_back(&server);
+    let mut backup = server.session();
+    backup.run("BEGIN; SELECT * FROM ojs_hub_state");
+    let of_state = |mode: &str, granted: bool| {
+        format!(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'ojs_hub_state'::regclass AND mode = '{mode}' AND granted = {granted}"
+        )
+    };
+    eventually("the backup reads", async || server.query(&of_state("AccessShareLock", true)) == "1").await;
+    let waits = async || {
+        eventually("the tables are to be changed", async || {
+            server.query(&of_state("AccessExclusiveLock", false)) == "1"
+        })
+        .await;
+    };
+    let meanwhile = async {
+        for _ in 0..2 {
+            waits().await;
+            // As long as an earlier hub waits for a lock.
+            let read = "SET lock_timeout = '4s'; SELECT count(*) FROM ojs_hub_state";
+            assert!(server.query(read).ends_with('1'));
+        }
+        assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "8");
+        backup.run("COMMIT");
+    };
+    let (_hub, ()) = tokio::join!(stage.again(0), meanwhile);
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "10");
+}
+
+#[tokio::test]
 async fn an_index_whose_build_has_failed_is_built_again_by_one_of_two_hubs() {
     let Some((stage, server)) = migrated().await else { return };
     server.query(&facts("before", 1_000));
