@@ -3,6 +3,10 @@
 //! Servers write the id and the state of a job before its arguments or behind them, and times behind them. A walk over the answer to an
 //! enqueue takes a tenth of the instructions of the whole call.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 /// Members that are looked at from either end: servers write fewer before and behind arguments.
 const MEMBERS_MAX: usize = 16;
 /// The beginning of an answer that wraps the job.
@@ -40,7 +44,7 @@ pub(super) fn last_members<'b>(body: &'b [u8], mut take: impl FnMut(Member<'b>))
     let Some(mut rest) = body.trim_ascii_end().strip_suffix(end) else { return false };
     for _ in 0..MEMBERS_MAX {
         if matches!(rest.last(), Some(b'}' | b']')) {
-            return true;
+            return start == 1 || !may_have_sibling(rest);
         }
         let Some((member, before)) = member_at_end(rest) else { return false };
         take(member);
@@ -50,6 +54,15 @@ pub(super) fn last_members<'b>(body: &'b [u8], mut take: impl FnMut(Member<'b>))
         }
     }
     false
+}
+
+/// Whether an object may stand behind the one that `job` wraps: a further member whose value is an object stands behind a brace.
+fn may_have_sibling(answer: &[u8]) -> bool {
+    static BEHIND_OBJECT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"},\""));
+    BEHIND_OBJECT.find_iter(answer).any(|at| {
+        // Within a text, this is no name: the answer is then walked over for nothing.
+        text_at_start(&answer[at + 2..]).is_none_or(|(_, behind)| behind.starts_with(b":{"))
+    })
 }
 
 fn member_at_end(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
@@ -108,8 +121,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_near_the_ends_is_what_a_walk_finds(inner in any_value(), is_wrapped in any::<bool>(), line in any::<bool>()) {
-            let answer = if is_wrapped { json!({ "job": inner }) } else { inner };
+        fn what_is_found_near_the_ends_is_what_a_walk_finds(inner in any_value(), other in any_value(), form in 0..3, line in any::<bool>()) {
+            let answer = match form {
+                0 => inner.to_string(),
+                1 => json!({ "job": inner }).to_string(),
+                _ => format!("{{\"job\":{inner},\"existing\":{other}}}"),
+            };
             let body = format!("{answer}{}", if line { "\n" } else { "" });
             if let Some(near) = ShownJob::near_the_ends(body.as_bytes()) {
                 prop_assert_eq!(near, ShownJob::read(body.as_bytes()));
@@ -141,6 +158,8 @@ mod tests {
             r#"{{"job":{{"id":"a","state":"b","args":["{much}"],"created_at":"c"}},"existing":{{"state":"d","enqueued_at":"e"}}}}"#
         );
         assert_eq!(ShownJob::near_the_ends(other.as_bytes()), None);
+        let nested = other.replace(r#""existing":{"#, r#""existing":{"args":[1],"#);
+        assert_eq!(ShownJob::near_the_ends(nested.as_bytes()), None);
         let named = r#"{"job":{"x\"id":"d","id":"a","state":"b","args":[],"enqueued_at":"c"}}"#;
         assert_eq!(ShownJob::near_the_ends(named.as_bytes()), None);
         for body in
