@@ -5,10 +5,8 @@ use tokio::time::Instant;
 
 use crate::ojs::{ErrorDocument, path_segment, query_value};
 use crate::proxy::{Exchange, Proxy};
-use crate::replica::IndexAnswer;
+use crate::replica::{IndexAnswer, is_text};
 
-/// Longer ids are not in an index. Units: bytes.
-const ID_BYTES_MAX: usize = 255;
 /// When a hub that does not answer may be back. Units: seconds.
 const RETRY_AFTER: u64 = 3;
 
@@ -32,24 +30,24 @@ pub(super) async fn document(proxy: &Proxy, exchange: &Exchange, uri: &Uri) -> R
 
 /// The path and query of the same look-up at the hub. `named`: the tracking id in the path; empty without one.
 fn path_at_hub(named: &str, query: &str) -> Option<String> {
-    let is_id = |id: &str| (1..=ID_BYTES_MAX).contains(&id.len()) && !id.chars().any(char::is_control);
     if !named.is_empty() {
-        return (query.is_empty() && is_id(named)).then(|| format!("/v1/federation/jobs/{}", path_segment(named)));
+        return (query.is_empty() && is_text(named)).then(|| format!("/v1/federation/jobs/{}", path_segment(named)));
     }
     let id = query.strip_prefix("job_id=").filter(|rest| !rest.contains('&')).and_then(query_value)?;
-    is_id(&id).then(|| format!("/v1/federation/jobs?job_id={}", path_segment(&id)))
+    is_text(&id).then(|| format!("/v1/federation/jobs?job_id={}", path_segment(&id)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replica::TEXT_BYTES_MAX;
 
     #[test]
     fn a_look_up_names_one_job_by_one_of_its_ids() {
         let job = "/v1/federation/jobs?job_id=";
         assert_eq!(path_at_hub("a/b", ""), Some("/v1/federation/jobs/a%2Fb".to_owned()));
         assert_eq!(path_at_hub("", "job_id=a%2Bb+c"), Some(format!("{job}a%2Bb%20c")));
-        let long = format!("job_id={}", "j".repeat(ID_BYTES_MAX + 1));
+        let long = format!("job_id={}", "j".repeat(TEXT_BYTES_MAX + 1));
         for (named, query) in
             [("", ""), ("a", "job_id=b"), ("", "job_id="), ("", "job_id=a&x=1"), ("", "id=a"), ("", &long), ("\n", "")]
         {

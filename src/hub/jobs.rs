@@ -21,7 +21,7 @@ use crate::base::RegionId;
 use crate::base::text::rfc3339;
 use crate::fleet::{ChangesRequest, JOB_NOT_INDEXED};
 use crate::ojs::query_text;
-use crate::replica::{Change, Copy, Record, Standing};
+use crate::replica::{Change, Copy, Record, Standing, TEXT_BYTES_MAX, is_text};
 use crate::switch::Isolation;
 
 /// For facts to be durable; shorter than the sidecar's wait for the answer.
@@ -32,8 +32,6 @@ const PLACE_WAIT: Duration = Duration::from_secs(1);
 pub(super) const SHOWN_MAX: usize = 1_000;
 /// Tracking ids of one job whose conflicts are shown: its copies have one, unless clients give them several.
 const CONFLICT_IDS_MAX: usize = 4;
-/// The longest name in a query. Units: bytes.
-const ID_BYTES_MAX: usize = 255;
 
 /// An answer to another hub. Shape: JSON.
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,8 +95,8 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
         }
     };
     let (Wanted::Federation(id) | Wanted::Job(id)) = &wanted;
-    if !(1..=ID_BYTES_MAX).contains(&id.len()) || id.chars().any(char::is_control) {
-        let message = format!("expected an id of 1 to {ID_BYTES_MAX} bytes without control characters");
+    if !is_text(id) {
+        let message = format!("expected an id of 1 to {TEXT_BYTES_MAX} bytes without control characters");
         return Err(Refusal::bad_request(message));
     }
     let found = hub.record.find_changes(wanted).await?;

@@ -103,7 +103,7 @@ pub struct Change {
 }
 
 /// The longest text of a change. Units: bytes.
-const TEXT_BYTES_MAX: usize = 255;
+pub const TEXT_BYTES_MAX: usize = 255;
 /// The longest change as JSON: seven texts, each letter of which may be written as six. Units: bytes.
 pub const CHANGE_BYTES_MAX: usize = 7 * 6 * TEXT_BYTES_MAX + 512;
 
@@ -155,8 +155,9 @@ impl Change {
     }
 }
 
-/// Whether an index takes a text: 1 to 255 bytes without control characters.
-pub(super) fn is_text(text: &str) -> bool {
+/// Whether an index takes a text, such as an id: 1 to 255 bytes without control characters.
+#[must_use]
+pub fn is_text(text: &str) -> bool {
     // Most texts are plain ASCII, of which the least and the greatest byte say all.
     let (least, greatest) = text.bytes().fold((u8::MAX, 0), |(least, most), byte| (least.min(byte), most.max(byte)));
     let is_plain = least >= b' ' && greatest <= b'~';

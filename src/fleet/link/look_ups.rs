@@ -31,11 +31,14 @@ impl Link {
 }
 
 /// Answers one; returns the failure that ends the connection.
-async fn answer_one(requests: &Requests, ask: IndexAsk) -> Option<Failure> {
-    if ask.answer.is_closed() {
-        return None;
-    }
-    let (answer, lost) = match requests.look_up(&ask.path).await {
+async fn answer_one(requests: &Requests, mut ask: IndexAsk) -> Option<Failure> {
+    // A call that waits no longer leaves its place to the next one.
+    let looked_up = tokio::select! {
+        biased;
+        () = ask.answer.closed() => return None,
+        looked_up = requests.look_up(&ask.path) => looked_up,
+    };
+    let (answer, lost) = match looked_up {
         Ok(answer) => (answer, None),
         Err(Failure::Refused(_) | Failure::Slow(_)) => (IndexAnswer::Failed, None),
         Err(failure) => (IndexAnswer::Failed, Some(failure)),

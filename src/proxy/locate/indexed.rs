@@ -8,16 +8,16 @@ use tokio::time::Instant;
 use crate::base::RegionId;
 use crate::ojs::path_segment;
 use crate::proxy::state::Proxy;
-use crate::replica::IndexAnswer;
+use crate::replica::{IndexAnswer, is_text};
 
 /// How long a search waits for the hub of its own region before it asks all regions.
 const HUB_WAIT: Duration = Duration::from_millis(250);
 
 /// The regions of the copies of a job by the index of the hub: a hint that the answers of these regions prove or not. Empty where this sidecar
-/// reports no jobs, where the index does not have the job, and where the hub does not answer in time.
+/// reports no jobs, where the index does not have the job or cannot have one with that id, and where the hub does not answer in time.
 pub(super) async fn indexed(proxy: &Proxy, id: &str, deadline: Instant) -> Vec<RegionId> {
     // Only a hub that gets the ids of jobs anyway is asked about one.
-    if !proxy.shared.outbox.is_on() || proxy.shared.registry.regions().len() == 1 {
+    if !proxy.shared.outbox.is_on() || proxy.shared.registry.regions().len() == 1 || !is_text(id) {
         return Vec::new();
     }
     let path = format!("/v1/federation/jobs?job_id={}", path_segment(id));
