@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use clap::{ArgGroup, Args};
 use http::Method;
 use serde_json::Value;
 
@@ -10,6 +11,7 @@ use super::arguments::{AtArgs, HubArgs};
 use super::client::{ask, ask_hub};
 use super::out::complain;
 use super::runtime::runtime;
+use crate::ojs::path_segment;
 
 /// The receiver of an order.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,32 @@ impl<'a> To<'a> {
             Self::Sidecar(at) => at.address(),
             Self::Hub(hub) => hub.hub.as_deref().unwrap_or("the hub").into(),
         }
+    }
+}
+
+/// The grounds of an order at a hub.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
+pub(super) struct OrderedBy {
+    /// Why, for the log and the audit trail
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: String,
+    /// The ticket of the change
+    #[arg(long, value_name = "TICKET")]
+    pub(super) ticket: String,
+    /// The name of the operator; with a token its own name counts
+    #[arg(long, value_name = "NAME", required_unless_present = "token_file")]
+    pub(super) author: Option<String>,
+    #[command(flatten)]
+    pub(super) hub: HubArgs,
+}
+
+impl OrderedBy {
+    /// The grounds as they stand in the query of a call.
+    pub(super) fn query(&self) -> String {
+        let [reason, ticket] = [&self.reason, &self.ticket].map(|text| path_segment(text));
+        let author = self.author.as_ref().map(|author| format!("&author={}", path_segment(author)));
+        format!("reason={reason}&ticket={ticket}{}", author.unwrap_or_default())
     }
 }
 

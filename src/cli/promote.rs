@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::arguments::HubArgs;
 use super::exit::{DONE, FAILED};
-use super::order::{To, order};
+use super::order::{OrderedBy, To, order};
 use super::out::say;
 use super::query::{cell, list, table};
 use super::runtime::runtime;
@@ -21,7 +21,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LOOKS_MAX: usize = 300;
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
 pub(super) struct PromoteArgs {
     /// The lost region
     #[arg(value_name = "REGION", value_parser = RegionId::parse)]
@@ -41,17 +40,8 @@ pub(super) struct PromoteArgs {
     /// Promote also where the region looks healthy to the hub
     #[arg(long)]
     force: bool,
-    /// Why, for the log and the audit trail
-    #[arg(long, value_name = "TEXT")]
-    reason: String,
-    /// The ticket of the change
-    #[arg(long, value_name = "TICKET")]
-    ticket: String,
-    /// The name of the operator; with a token its own name counts
-    #[arg(long, value_name = "NAME", required_unless_present = "token_file")]
-    author: Option<String>,
     #[command(flatten)]
-    hub: HubArgs,
+    by: OrderedBy,
 }
 
 #[derive(Debug, Args)]
@@ -78,12 +68,10 @@ pub(super) struct PromotionsArgs {
 
 /// Orders a promotion and shows its plan; exit code 1 where the hub refuses.
 pub(super) fn promote(arguments: &PromoteArgs) -> u8 {
-    let PromoteArgs { region, to, dry_run, rate, active, force, reason, ticket, author, hub } = arguments;
-    let [reason, ticket] = [reason, ticket].map(|text| path_segment(text));
-    let author = author.as_ref().map(|author| format!("&author={}", path_segment(author))).unwrap_or_default();
+    let PromoteArgs { region, to, dry_run, rate, active, force, by } = arguments;
+    let (grounds, hub) = (by.query(), &by.hub);
     let path = format!(
-        "/v1/hub/promotions?region={region}&to={to}&dry_run={dry_run}&rate={rate}&active={active}&force={force}&reason={reason}\
-         &ticket={ticket}{author}"
+        "/v1/hub/promotions?region={region}&to={to}&dry_run={dry_run}&rate={rate}&active={active}&force={force}&{grounds}"
     );
     let Some(ordered) = order(To::Hub(hub), Method::POST, &path, is_promotion) else { return FAILED };
     let id = cell(&ordered["promotion"]["id"]);

@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 
 use super::arguments::{HubArgs, QueryArgs};
 use super::exit::{DONE, FAILED};
-use super::order::{To, order, order_with};
+use super::order::{OrderedBy, To, order, order_with};
 use super::out::say;
 use super::query::{self, cell, list, table};
 use crate::base::RegionId;
-use crate::ojs::path_segment;
 
 /// The path of the regions at a hub. Spec: RFC-0001 §3.
 const PATH: &str = "/v1/federation/regions";
@@ -67,23 +66,6 @@ struct ListArgs {
     /// Print the hub's JSON instead of a table
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    hub: HubArgs,
-}
-
-/// The grounds of an order at a hub.
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
-struct OrderedBy {
-    /// Why, for the log and the audit trail
-    #[arg(long, value_name = "TEXT")]
-    reason: String,
-    /// The ticket of the change
-    #[arg(long, value_name = "TICKET")]
-    ticket: String,
-    /// The name of the operator; with a token its own name counts
-    #[arg(long, value_name = "NAME", required_unless_present = "token_file")]
-    author: Option<String>,
     #[command(flatten)]
     hub: HubArgs,
 }
@@ -153,9 +135,7 @@ fn show(arguments: &ListArgs) -> u8 {
 }
 
 fn path(region: &RegionId, by: &OrderedBy) -> String {
-    let [reason, ticket] = [&by.reason, &by.ticket].map(|text| path_segment(text));
-    let author = by.author.as_ref().map(|author| format!("&author={}", path_segment(author))).unwrap_or_default();
-    format!("{PATH}/{region}?reason={reason}&ticket={ticket}{author}")
+    format!("{PATH}/{region}?{}", by.query())
 }
 
 fn say_durable(document: &Value) {
