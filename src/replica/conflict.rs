@@ -76,7 +76,7 @@ impl Copy {
 /// The copies with one tracking id, of which it is known at once which one counts more than another: there may be thousands.
 #[derive(Debug, Default)]
 struct Group<'r> {
-    /// Of the timed copies the last writer, and the last one in another region than this.
+    /// The last writer among the copies whose time is known, and the last writer in another region than that of `last`.
     last: Option<&'r Copy>,
     last_elsewhere: Option<&'r Copy>,
     /// The number of copies by region, and of those whose time is not known.

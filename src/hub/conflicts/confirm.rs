@@ -18,7 +18,7 @@ const CONFIRM_WAIT: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     connections: RefCell<BTreeMap<RegionId, Pull>>,
-    /// Of several replicas of a hub, the one that is asked next: another one after each failure.
+    /// The place of the replica of a hub that is asked next: after each failure, that of the next replica.
     turn: Cell<usize>,
 }
 

@@ -90,7 +90,7 @@ pub(super) fn decide(
 ) -> Decision {
     let own = record.copies.iter().zip(standings).find(|(it, _)| it.region == *region && it.job_id == job_id);
     let Some((copy, standing)) = own.map(|(copy, standing)| (copy, *standing)) else {
-        // Of very many facts those about it may be the ones that were not read.
+        // The record reads so many facts at most: those about this copy may be missing.
         return if known.is_whole { Decision::None } else { Decision::Wait };
     };
     let (winner, winner_life) = match (standing, standing.winner()) {

@@ -14,7 +14,7 @@ use super::super::stage::status;
 use super::figure;
 use crate::support::{Process, Setup, eventually};
 
-/// A clock that is ahead of the system's.
+/// A clock that runs ahead of the system's clock by some milliseconds.
 struct Ahead(Arc<AtomicU64>);
 
 impl Time for Ahead {

@@ -89,7 +89,7 @@ async fn more_rows_that_are_too_old_than_go_at_once_all_go_and_those_of_an_order
 async fn a_tracking_id_of_very_many_jobs_elsewhere_is_reported_without_a_copy_here() {
     let Some((stage, server)) = migrated().await else { return };
     server.query(&crowd("far", 600).replace("us-east-1", "ap-south-1"));
-    // Of the facts about the copy here none is left.
+    // The index has no fact about a copy in this region any more.
     server.query(
         "INSERT INTO ojs_hub_repeated_id SELECT 'crowd', ms, ms, ms, false
          FROM (SELECT (extract(epoch FROM now()) * 1000)::bigint AS ms) AS clock",
