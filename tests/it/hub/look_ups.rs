@@ -10,6 +10,9 @@ use crate::support::{Process, Stage, eventually};
 
 const ID: &str = "01912e4a-7b3c-7def-8a12-abcdef123456";
 
+/// How often it is tried whether the hub answers in time.
+const TRIES: usize = 3;
+
 /// How often a region was asked for the job.
 fn asked(federation: &Stage, region: &str) -> usize {
     let place = federation.regions.iter().position(|it| it.id() == region).unwrap();
@@ -40,14 +43,27 @@ async fn a_job_is_looked_up_in_the_region_that_the_index_names_and_without_the_h
     enqueued_as(&sidecar, ID, "eu-west-1").await;
     recorded(&stage, ID, "available").await;
     let counts = || ["us-east-1", "eu-west-1", "ap-south-1"].map(|region| asked(&federation, region));
+    let home = federation.regions.iter().find(|it| it.id() == "eu-west-1").unwrap();
+    let hold = |gate: &Gate| {
+        home.faults().add(When::path("/ojs/v1/jobs/").method(Method::GET).next(1), Fault::Hold { gate: gate.clone() });
+    };
     // On a busy machine the hub may answer later than a search waits for it; then a further sidecar looks.
-    eventually("only the region that has it is asked", async || {
-        let (before, second) = (counts(), newcomer(&federation).await);
-        assert_eq!(state(&second).await, (200, ID.into()));
-        let after = counts();
-        after[1] > before[1] && (after[0], after[2]) == (before[0], before[2])
-    })
-    .await;
+    let mut others = 0;
+    for _ in 0..TRIES {
+        let (second, gate, before) = (newcomer(&federation).await, Gate::new(), counts());
+        hold(&gate);
+        let is_asked = async {
+            eventually("the region that has it is asked", async || counts()[1] > before[1]).await;
+            gate.open();
+        };
+        let (found, ()) = tokio::join!(state(&second), is_asked);
+        assert_eq!(found, (200, ID.into()));
+        others = counts()[0] + counts()[2] - before[0] - before[2];
+        if others == 0 {
+            break;
+        }
+    }
+    assert_eq!(others, 0, "only the region that has it is asked");
     let after = counts();
     // The index is a hint: a job that it names in the wrong region, or no more, is found all the same.
     let third = newcomer(&federation).await;
@@ -55,8 +71,7 @@ async fn a_job_is_looked_up_in_the_region_that_the_index_names_and_without_the_h
     third.wait_for_line("ojs.federation.hub_lost").await;
     // The first answer ends the search, so that the region with the job waits for the others to be asked.
     let gate = Gate::new();
-    let home = federation.regions.iter().find(|it| it.id() == "eu-west-1").unwrap();
-    home.faults().add(When::path("/ojs/v1/jobs/").method(Method::GET), Fault::Hold { gate: gate.clone() });
+    hold(&gate);
     let all_are_asked = async {
         eventually("every region is asked", async || {
             asked(&federation, "us-east-1") > after[0] && asked(&federation, "ap-south-1") > after[2]
