@@ -16,6 +16,7 @@ use super::hub::{follow_hub, hub_views};
 use super::notes::Notes;
 use super::resolver::Resolver;
 use super::restarted::restarted;
+use super::scheduling;
 use super::switches;
 use super::world::World;
 use crate::admin::{self, AdminState, LogLevel, Readiness, ReadinessGuard, RegionState, Settling, Spooling, Switching};
@@ -84,6 +85,10 @@ pub(super) fn start_loops(
     loops.spawn_local(restarted(world.clock.clone(), move || Resolver::new(Arc::clone(&resolving)).run()));
     let switching = Arc::clone(shared);
     loops.spawn_local(restarted(world.clock.clone(), move || switches::keep_in_force(Arc::clone(&switching))));
+    if shared.pools.name_queues() {
+        let scheduling = Arc::clone(shared);
+        loops.spawn_local(restarted(world.clock.clone(), move || scheduling::watch(Arc::clone(&scheduling))));
+    }
     follow_hub(&mut loops, shared, world, notes, pace.views.as_ref());
     let (registry, clock) = (Arc::clone(&shared.registry), world.clock.clone());
     let watch = move || watch_own_network(Arc::clone(&registry), clock.clone());
@@ -326,6 +331,7 @@ pub(super) fn refresh_before_scrapes(current: &Arc<ArcSwap<Shared>>) {
             shared.metrics.outcomes_pending[fate].set(count);
         }
         refresh_spool(&shared);
+        scheduling::refresh(&shared);
         let unsettled = i64::try_from(shared.journal.unsettled_count()).unwrap_or(i64::MAX);
         shared.metrics.hub_keys.unsettled.set(unsettled);
         let (waiting, dropped) = shared.outbox.counts();

@@ -13,6 +13,7 @@ mod refused;
 mod reload;
 mod resolver;
 mod restarted;
+mod scheduling;
 mod switches;
 #[cfg(test)]
 mod tests;

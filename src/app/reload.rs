@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 use super::control::{self, Loops};
 use super::error::BuildError;
 use super::notes::Notes;
+use super::scheduling;
 use super::world::{Source, World};
 use crate::admin::ReadinessGuard;
 use crate::base::{Clock, RegionId};
@@ -145,6 +146,7 @@ impl Reloader {
         config.regions.extend(discovered::usable(&old, &config).regions);
         let next = Arc::new(successor(&old, config, asked)?);
         limit_fleet(&next.concurrency, &next.registry, &next.config);
+        scheduling::changed(&old, &next);
         self.current.store(Arc::clone(&next));
         // Regions that the old loops have not probed yet are probed by the new ones: readiness waits for them instead.
         self.loops = control::start_loops(&next, &self.world, &self.notes, self.first_round.upgrade());

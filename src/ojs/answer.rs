@@ -249,6 +249,14 @@ pub fn queue_depth(body: &[u8]) -> Option<u64> {
     depth_within(body, ["stats", "queue"])
 }
 
+/// The jobs that wait in a queue, available, where its statistics show them. Spec: ojs-protocol 2.6.
+#[must_use]
+pub fn queue_available(body: &[u8]) -> Option<u64> {
+    let [stats, queue, available] = members_of(body, ["stats", "queue", "available"]);
+    let inside = [stats, queue].into_iter().flatten();
+    inside.filter_map(|object| members_of(object, ["available"])[0]).next().or(available).and_then(as_number)
+}
+
 /// The depth of a whole region, available + active. Spec: ojs-protocol 2.7; under `jobs`, under `stats`, or bare.
 #[must_use]
 pub fn admin_depth(body: &[u8]) -> Option<u64> {

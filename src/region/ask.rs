@@ -73,6 +73,17 @@ pub async fn ask_job(
     asked.map(|(head, body)| (head.status, body))
 }
 
+/// Asks a region how many jobs wait in a queue; none where it does not say.
+pub async fn ask_available(region: &Region, pool: &Pool, queue: &str, timeout: Duration) -> Option<u64> {
+    let path = format!("/ojs/v1/queues/{}/stats", path_segment(queue));
+    match ask(region, pool, &path, timeout).await.ok()? {
+        (StatusCode::OK, body) => answer::queue_available(&body),
+        // A region that does not know the queue has nothing in it; one that does not know the path says so in plain text.
+        (StatusCode::NOT_FOUND, body) => answer::is_error_document(&body).then_some(0),
+        _ => None,
+    }
+}
+
 /// The content of a region's health answer, and its clock.
 #[derive(Debug, Clone)]
 pub struct HealthAnswer {

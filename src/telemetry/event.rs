@@ -6,6 +6,7 @@
 mod discovery;
 mod hub;
 mod outcome;
+mod scheduling;
 mod spool;
 mod switch;
 
@@ -30,6 +31,7 @@ pub use hub::{
     hub_switches_unknown, promotion_doubled, promotion_stage, promotion_waits,
 };
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
+pub use scheduling::{scheduling_pool_overloaded, scheduling_queue_starved, scheduling_rebalanced};
 pub use spool::{spool_aside, spool_file, spool_ordered};
 pub use switch::{switch_ended, switch_set};
 

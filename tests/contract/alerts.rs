@@ -33,7 +33,10 @@ struct Selector {
 fn selectors(text: &str) -> Vec<Selector> {
     // As JSON has them within its texts.
     let text = text.replace("\\\"", "\"").replace("\\|", "|");
-    let places = text.match_indices("ojs_federation_").map(|(at, _)| &text[at..]);
+    let places = ["ojs_federation_", "ojs_scheduling_"]
+        .into_iter()
+        .flat_map(|prefix| text.match_indices(prefix))
+        .map(|(at, _)| &text[at..]);
     let selector = |rest: &str| {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let braces = rest[end..].strip_prefix('{').and_then(|inner| inner.split_once('}'));
@@ -90,7 +93,9 @@ fn wrong(selector: &Selector, values: &BTreeSet<String>) -> Option<String> {
         if !family.labels.contains(&label.as_str()) && !ADDED.contains(&label.as_str()) {
             return Some(format!("{name} has no label {label}"));
         }
-        let open = ADDED.contains(&label.as_str()) || label.ends_with("region") || value.contains('$');
+        // Regions, queues and pools are named by the configuration.
+        let named = label.ends_with("region") || family.is_of_scheduling();
+        let open = ADDED.contains(&label.as_str()) || named || value.contains('$');
         let missing = value.split('|').find(|value| !open && !values.contains(&format!("{name} {label} {value}")));
         if let Some(missing) = missing {
             return Some(format!("{name} never has {label}={missing}"));

@@ -17,9 +17,11 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod waits;
 
 pub use lists::Lists;
 pub use pools::{Pool, PoolError, Pools};
 pub use rules::Rules;
 pub use tally::{Dispatched, Tally};
 pub use turns::{Call, Depth, End, Turns};
+pub use waits::Starving;

@@ -24,6 +24,8 @@ pub struct Pools {
     /// The place of the pool that the workers of this sidecar belong to.
     own: Option<usize>,
     isolates: bool,
+    /// The queues with a weight outside of pools.
+    weighted: Vec<Arc<str>>,
 }
 
 /// The reason why a worker belongs to no pool.
@@ -100,7 +102,8 @@ impl Pools {
         let all: Vec<Pool> = scheduling.pools.iter().map(Pool::of).collect();
         let own = scheduling.pool.as_deref().and_then(|own| all.iter().position(|pool| *pool.name == *own));
         let isolates = all.iter().any(|pool| pool.isolated);
-        Self { all, own, isolates }
+        let weighted = scheduling.weights.keys().map(|queue| queue.as_str().into()).collect();
+        Self { all, own, isolates, weighted }
     }
 
     /// Whether there are none.
@@ -146,10 +149,22 @@ impl Pools {
         Ok(first.filter(|_| fitting.next().is_none()))
     }
 
-    /// A queue as the configuration writes it, first that of the worker's pool; none for a queue of no pool.
+    /// Whether the configuration names queues, in pools or with weights.
+    #[must_use]
+    pub const fn name_queues(&self) -> bool {
+        !self.all.is_empty() || !self.weighted.is_empty()
+    }
+
+    /// The queues with a weight outside of pools.
+    pub fn weighted(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.weighted.iter()
+    }
+
+    /// A queue as the configuration writes it, first that of the worker's pool; none for a queue that it does not name.
     #[must_use]
     pub fn queue<'p>(&'p self, pool: Option<&'p Pool>, queue: &str) -> Option<&'p Arc<str>> {
-        pool.into_iter().chain(&self.all).find_map(|pool| pool.queue(queue))
+        let in_pools = pool.into_iter().chain(&self.all).find_map(|pool| pool.queue(queue));
+        in_pools.or_else(|| self.weighted.iter().find(|name| ***name == *queue))
     }
 
     /// Whether workers of a pool, or of none, may have jobs of a queue.

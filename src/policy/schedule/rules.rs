@@ -9,6 +9,8 @@ use crate::config::{PoolConfig, QueueFloor, Scheduling};
 
 /// A whole, in the unit of shares: millionths.
 pub(super) const WHOLE: u32 = 1_000_000;
+/// The interval of queues without starvation prevention. Spec: fair-scheduling 8.1.
+const ROTATION_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The least that each queue with jobs gets, with any strategy. Spec: fair-scheduling 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,12 @@ impl Rules {
     #[must_use]
     pub fn keep_the_order(&self) -> bool {
         self.strategy == QueueOrder::Strict && self.floor.is_none()
+    }
+
+    /// How long a queue with jobs may give none of them until that is reported. Spec: fair-scheduling 8.1, 11.1.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.floor.map_or(ROTATION_INTERVAL, |floor| floor.interval)
     }
 
     pub(super) fn weight(&self, queue: &str) -> u32 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::recent::Recent;
+use super::waits::Waits;
 
 /// The window of all figures. Spec: fair-scheduling 10.2.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -28,6 +29,8 @@ pub struct Tally {
     queues: BTreeMap<Arc<str>, Queue>,
     /// The pool that each worker has fetched for, and when it did last.
     workers: HashMap<String, (Arc<str>, Instant)>,
+    /// The queues that starve, and the pools without a place.
+    pub waits: Waits,
 }
 
 #[derive(Debug)]

@@ -30,8 +30,10 @@ use http::{Request, Response};
 use self::paused::without_paused;
 use self::pooled::of_pool;
 use self::round::{Local, Round};
+use self::turn::NAME_BYTES_MAX;
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
+use crate::policy::Pool;
 use crate::proxy::{
     call::{
         exchange::Exchange,
@@ -75,9 +77,8 @@ pub(crate) async fn fetch(
     let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth).ok();
     let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
-    if let Some(pool) = pool {
-        let now = proxy.shared.registry.clock().now();
-        proxy.shared.tally.lock().fetched(worker.unwrap_or_default(), pool.name(), now);
+    if proxy.shared.pools.name_queues() {
+        count_call(proxy, claims.as_ref(), worker, pool);
     }
     let started = Instant::now();
     let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), (worker, pool));
@@ -95,6 +96,21 @@ pub(crate) async fn fetch(
         keep(proxy, &claimant, std::mem::take(&mut round.jobs));
     }
     answer(proxy, exchange, round)
+}
+
+/// Counts a call of a worker of this pool, or of none, for the figures of queues and pools.
+fn count_call(proxy: &Proxy, claims: Option<&FetchRequest<'_>>, worker: Option<&str>, pool: Option<&Pool>) {
+    let (shared, now) = (&proxy.shared, proxy.shared.registry.clock().now());
+    let mut tally = shared.tally.lock();
+    if let Some(pool) = pool {
+        tally.fetched(worker.unwrap_or_default(), pool.name(), now);
+    }
+    let interval = pool.map_or(&shared.queue_rules, Pool::rules).interval();
+    for queue in claims.into_iter().flat_map(FetchRequest::queues).filter(|queue| queue.len() <= NAME_BYTES_MAX) {
+        if let Some(row) = shared.pools.queue(pool, queue) {
+            tally.waits.asked(queue, row, interval, now);
+        }
+    }
 }
 
 /// How long the whole call may take: as long as the client asks for, else somewhat longer than other calls.

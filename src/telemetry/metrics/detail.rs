@@ -6,7 +6,7 @@
 
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-use super::family::{self, Basic, FAMILIES, Family};
+use super::family::{Basic, FAMILIES, Family};
 
 /// The value of a label under which all of its values are added up.
 const ALL: &str = "all";
@@ -42,8 +42,7 @@ fn reduced(mut gathered: MetricFamily) -> Option<MetricFamily> {
 }
 
 fn of_table(full_name: &str) -> Option<&'static Family> {
-    let name = full_name.strip_prefix(family::PREFIX)?.strip_prefix('_')?;
-    FAMILIES.iter().find(|family| family.name == name)
+    FAMILIES.iter().find(|family| family.is_called(full_name))
 }
 
 /// Adds up the series whose labels are the same once `label` has the value of its group; only buckets with `bounds` are

@@ -28,20 +28,20 @@ impl Families<'_> {
     }
 
     pub(super) fn counters(&self, family: &Family) -> IntCounterVec {
-        self.registered(IntCounterVec::new(Opts::new(family.name, family.help), family.labels))
+        self.registered(IntCounterVec::new(Opts::new(family.full_name(), family.help), family.labels))
     }
 
     pub(super) fn int_gauges(&self, family: &Family) -> IntGaugeVec {
-        self.registered(IntGaugeVec::new(Opts::new(family.name, family.help), family.labels))
+        self.registered(IntGaugeVec::new(Opts::new(family.full_name(), family.help), family.labels))
     }
 
     pub(super) fn gauges(&self, family: &Family) -> GaugeVec {
-        self.registered(GaugeVec::new(Opts::new(family.name, family.help), family.labels))
+        self.registered(GaugeVec::new(Opts::new(family.full_name(), family.help), family.labels))
     }
 
     pub(super) fn histograms(&self, family: &Family) -> HistogramVec {
         let Kind::Histogram(bounds) = family.kind else { unreachable!("{} is no histogram", family.name) };
-        let options = HistogramOpts::new(family.name, family.help).buckets(bounds.to_vec());
+        let options = HistogramOpts::new(family.full_name(), family.help).buckets(bounds.to_vec());
         self.registered(HistogramVec::new(options, family.labels))
     }
 
@@ -51,5 +51,29 @@ impl Families<'_> {
 
     pub(super) fn int_gauge(&self, family: &Family) -> IntGauge {
         self.int_gauges(family).with_label_values::<&str>(&[])
+    }
+}
+
+/// One unit of a gauge, given back when dropped: a gauge that is changed this way cannot drift.
+pub struct Held<'g>(&'g IntGauge);
+
+impl<'g> Held<'g> {
+    /// Raises the gauge by one until the value is dropped.
+    #[must_use]
+    pub fn one(gauge: &'g IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl std::fmt::Debug for Held<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Held")
     }
 }

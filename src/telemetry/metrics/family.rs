@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-/// The prefix of every family's name.
+/// The prefix of the names of most families.
 pub(super) const PREFIX: &str = "ojs_federation";
+/// The prefix of the others, which the specification of fair scheduling names.
+pub(super) const SCHEDULING_PREFIX: &str = "ojs_scheduling";
 
 /// One metric family.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// Its name without the prefix.
+    /// Its name without the prefix; whole where it begins with that of scheduling.
     pub name: &'static str,
     /// How it counts.
     pub kind: Kind,
@@ -58,6 +60,9 @@ const OVERHEAD_SECONDS: &[f64] = &[0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000
 /// Health probes, seconds. A probe that needs a new connection across an ocean takes about three round trips; 5 s is the
 /// default timeout.
 const PROBE_SECONDS: &[f64] = &[0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+
+/// The wait of a job in its queue, seconds: at once, within the patience of people, of batches, and a backlog.
+const QUEUE_SECONDS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0];
 
 macro_rules! families {
     ($($id:ident = $kind:expr, $name:literal, [$($label:literal),*], $help:literal $(, $basic:expr)?;)+) => {
@@ -156,6 +161,14 @@ families! {
         "Looks at a source of regions, by whether they found any; others keep what was known";
     DISCOVERY_GOOD_LOOK = Kind::Gauge, "discovery_good_look_timestamp_seconds", ["source"],
         "When the source last named a region, as Unix time; 0 where it is not looked at, the start of the process before the first";
+    SCHEDULING_DISPATCHED = Kind::Counter, "ojs_scheduling_dispatch_total", ["queue", "pool"],
+        "Jobs that workers of a pool got of each queue that the configuration names; `pool` is empty for workers of no pool";
+    SCHEDULING_RATIO = Kind::Gauge, "ojs_scheduling_dispatch_ratio", ["queue"], "The share of a queue in the jobs that workers got in the last minute";
+    SCHEDULING_WAIT = Kind::Histogram(QUEUE_SECONDS), "ojs_scheduling_queue_wait_duration_seconds", ["queue"],
+        "From the enqueueing of a job until a worker got it, where its region shows both", Basic::Absent;
+    SCHEDULING_UTILIZATION = Kind::Gauge, "ojs_scheduling_pool_utilization", ["pool"], "The part of the `concurrency` of a pool that its workers hold in jobs";
+    SCHEDULING_STARVED = Kind::Counter, "ojs_scheduling_starvation_events_total", ["queue"],
+        "How often jobs waited in a queue while the workers that ask for it got none of it for longer than its interval";
     KEPT_JOBS = Kind::Counter, "kept_jobs_total", ["result"], "Jobs claimed for workers that had disconnected by then, by result";
     LOOKUPS = Kind::Counter, "lookups_total", ["result"], "Jobs whose region was needed, by how it was found";
     OWNERS = Kind::Gauge, "owner_entries", [], "Jobs whose region is remembered";
@@ -180,7 +193,18 @@ impl Family {
     /// The name as Prometheus sees it.
     #[must_use]
     pub fn full_name(&self) -> String {
-        format!("{PREFIX}_{}", self.name)
+        if self.is_of_scheduling() { self.name.to_owned() } else { format!("{PREFIX}_{}", self.name) }
+    }
+
+    /// Whether it is one of those that the specification of fair scheduling names.
+    #[must_use]
+    pub fn is_of_scheduling(&self) -> bool {
+        self.name.starts_with(SCHEDULING_PREFIX)
+    }
+
+    pub(super) fn is_called(&self, full_name: &str) -> bool {
+        let rest = full_name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix('_'));
+        rest == Some(self.name) || (self.is_of_scheduling() && self.name == full_name)
     }
 }
 

@@ -11,6 +11,7 @@ mod family;
 mod keys;
 mod label;
 mod region;
+mod scheduling;
 mod spool;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,7 @@ use crate::base::{RefusalReason, RegionId, SwitchKind};
 
 pub use discovery::{Discovery, LazyDiscovery};
 use families::Families;
-pub use families::{Counter, Gauge, Histogram, IntGauge};
+pub use families::{Counter, Gauge, Held, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use keys::HubKeys;
 pub use label::{
@@ -36,6 +37,7 @@ pub use label::{
     Resolution, SpoolFate, SpoolResult, StatusClass,
 };
 pub use region::RegionMetrics;
+pub use scheduling::SchedulingMetrics;
 pub use spool::SpoolMetrics;
 
 /// The region of refusals that have nothing to do with a pin; no region may be called so, for headers use the word alike.
@@ -107,6 +109,8 @@ pub struct Metrics {
     pub hub_keys: HubKeys,
     /// The discovery of regions.
     pub discovery: LazyDiscovery,
+    /// How queues share workers.
+    pub scheduling: SchedulingMetrics,
     /// The outage spool.
     pub spool: SpoolMetrics,
     /// Ids that were taken by a tombstone.
@@ -152,7 +156,7 @@ impl Metrics {
     /// Shape: `regions` and `classes` fix the numbers by which [`Metrics::region`] and the cells by class are indexed.
     #[must_use]
     pub fn of(scope: Scope<'_>, regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
-        let registry = prefixed_registry();
+        let registry = Registry::new();
         let families = Families { registry: &registry };
         let requests = families.counters(&family::REQUESTS);
         let overhead = families.histograms(&family::OVERHEAD);
@@ -160,8 +164,7 @@ impl Metrics {
         let rejected = families.counters(&family::REJECTED_HEADS);
         let reloads = families.counters(&family::RELOADS);
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
-        let lookups = families.counters(&family::LOOKUPS);
-        let outcomes = families.counters(&family::OUTCOMES);
+        let (lookups, outcomes) = (families.counters(&family::LOOKUPS), families.counters(&family::OUTCOMES));
         let switches = families.int_gauges(&family::SWITCHES);
         let replays = families.counters(&family::REPLAYS);
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
@@ -200,6 +203,7 @@ impl Metrics {
             outcomes: Cells::each(Resolution::ALL, |result| outcomes.with_label_values(&[result.as_str()])),
             outcomes_pending: Cells::each(OpenFate::ALL, |state| pending.with_label_values(&[state.as_str()])),
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
+            scheduling: SchedulingMetrics::of(&families),
             spool: SpoolMetrics::of(&families),
             fences: families.counter(&family::FENCES),
             replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
@@ -269,6 +273,7 @@ impl Metrics {
             outcomes: self.outcomes.clone(),
             outcomes_pending: self.outcomes_pending.clone(),
             switches: self.switches.clone(),
+            scheduling: self.scheduling.clone(),
             spool: self.spool.clone(),
             fences: self.fences.clone(),
             replays: self.replays.clone(),
@@ -353,41 +358,12 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// One unit of a gauge, given back when dropped: a gauge that is changed this way cannot drift.
-pub struct Held<'g>(&'g IntGauge);
-
-impl<'g> Held<'g> {
-    /// Raises the gauge by one until the value is dropped.
-    #[must_use]
-    pub fn one(gauge: &'g IntGauge) -> Self {
-        gauge.inc();
-        Self(gauge)
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
-}
-
-impl std::fmt::Debug for Held<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Held")
-    }
-}
-
 fn show_build(families: &Families<'_>) {
     let info = [env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH];
     families.int_gauges(&family::BUILD_INFO).with_label_values(&info).set(1);
 }
 
-#[expect(clippy::expect_used, reason = "the prefix is a constant")]
-fn prefixed_registry() -> Registry {
-    Registry::new_custom(Some(family::PREFIX.to_owned()), None).expect("the prefix is not empty")
-}
-
-/// A registry of its own, because a prefix would rename the `process_*` families that every dashboard knows.
+/// The families of the process are in every scrape, whatever its detail.
 fn process_registry() -> Registry {
     let registry = Registry::new();
     #[cfg(target_os = "linux")]

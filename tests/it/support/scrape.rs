@@ -26,7 +26,12 @@ impl Scrape {
 
     /// The value of one of our series, named without the prefix and with its labels in alphabetical order.
     pub fn value(&self, series: &str) -> f64 {
-        *self.series.get(&format!("ojs_federation_{series}")).unwrap_or_else(|| panic!("no series {series}"))
+        self.value_of(&format!("ojs_federation_{series}"))
+    }
+
+    /// The value of a series by its whole name.
+    pub fn value_of(&self, series: &str) -> f64 {
+        *self.series.get(series).unwrap_or_else(|| panic!("no series {series}"))
     }
 
     /// The names of all series, ours and the process's.

@@ -120,6 +120,10 @@ impl<'p, 'b> Round<'p, 'b> {
         let missing = self.missing().unwrap_or_default() as u64;
         let places = self.proxy.shared.journal.ask_places(pool, missing, bound);
         let is_left = places.left() > 0;
+        if !is_left && missing > 0 {
+            let shared = &self.proxy.shared;
+            shared.tally.lock().waits.turned_away(pool, shared.registry.clock().now());
+        }
         self.places = Some(places);
         is_left
     }
@@ -330,7 +334,11 @@ impl<'p, 'b> Round<'p, 'b> {
         let [started, enqueued] = [&job.started_at, &job.enqueued_at].map(|at| at.as_deref().and_then(read_rfc3339));
         let wait =
             started.zip(enqueued).map(|(started, enqueued)| Duration::from_millis(started.saturating_sub(enqueued)));
-        shared.tally.lock().dispatched(queue, wait, now);
+        let mut tally = shared.tally.lock();
+        tally.dispatched(queue, wait, now);
+        tally.waits.came(&job.queue, now);
+        drop(tally);
+        shared.metrics.scheduling.dispatched(queue, self.pool.map_or("", |pool| pool.name()), wait);
     }
 
     fn place(&self, job: &ClaimedJob<'_>) -> Option<LeasePlace> {

@@ -15,7 +15,7 @@ use crate::proxy::state::Proxy;
 /// Queues of a list that take turns at most: a worker serves a few, and all lists are kept.
 const QUEUES_MAX: usize = 64;
 /// The longest name of a queue that takes turns, which servers know none of. Units: bytes.
-const NAME_BYTES_MAX: usize = 256;
+pub(super) const NAME_BYTES_MAX: usize = 256;
 
 /// The turns of the queues of one FETCH.
 pub(super) struct Turn<'p, 'b> {
