@@ -86,6 +86,7 @@ pub(crate) async fn fetch(
     if !exchange.client().is_disconnected() && round.take_places() {
         round.ask_local().await;
         round.ask_others(exchange.client()).await;
+        round.note_left_places();
     }
     exchange.upstream = started.elapsed();
     if exchange.client().is_disconnected()

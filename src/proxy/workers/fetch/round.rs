@@ -115,13 +115,29 @@ impl<'p, 'b> Round<'p, 'b> {
 
     /// Sets places of the worker's pool aside for the missing jobs. Returns whether regions may be asked: the pool has no bound, or a place is left.
     pub(super) fn take_places(&mut self) -> bool {
-        let bounded = self.pool.and_then(|pool| Some((pool.name(), pool.concurrency()?)));
-        let Some((pool, bound)) = bounded else { return true };
+        let bounded = self.pool.and_then(|pool| Some((pool, pool.concurrency()?)));
+        let Some((pool, most)) = bounded else { return true };
         let missing = self.missing().unwrap_or_default() as u64;
-        let places = self.proxy.shared.journal.ask_places(pool, missing, bound);
+        let now = self.proxy.shared.registry.clock().now();
+        let places = self.proxy.shared.journal.ask_places(pool.name(), missing, || pool.bound(now));
         let is_left = places.left() > 0;
+        if let Some(grant) = pool.grant() {
+            grant.asked(missing.min(most.saturating_sub(places.before())) - places.left());
+            // Behind the end of a grant the hub gives its places to others: no region is asked beyond it.
+            if let Some(ends) = grant.grant().ends(now) {
+                self.head.deadline = self.head.deadline.min(Instant::now() + ends.saturating_duration_since(now));
+            }
+        }
         self.places = Some(places);
         is_left
+    }
+
+    /// The regions were asked: places that are left had no jobs.
+    pub(super) fn note_left_places(&self) {
+        let is_left = self.places.as_ref().is_some_and(|places| places.left() > 0);
+        if let Some(grant) = self.pool.and_then(Pool::grant).filter(|_| is_left && self.base.is_some()) {
+            grant.emptied();
+        }
     }
 
     /// Asks the local region for all that is missing.
@@ -294,7 +310,10 @@ impl<'p, 'b> Round<'p, 'b> {
             let count = leases.len() as u64;
             shared.journal.leased(leases.into_iter());
             // Afterwards, so that no other FETCH takes their places in between.
-            self.places.iter_mut().for_each(|places| places.came(count));
+            let held = self.places.as_mut().map(|places| places.came(count));
+            if let Some((grant, held)) = self.pool.and_then(Pool::grant).zip(held) {
+                grant.came(count, held);
+            }
         }
         if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
             shared.workers.fetched(worker, region, now);
