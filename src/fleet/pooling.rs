@@ -12,7 +12,8 @@ use crate::config::LimitWithoutHub;
 use crate::journal::Journal;
 use crate::policy::PoolGrant;
 
-/// Before the next request where the hub has granted fewer places than are needed: others give theirs back as they ask.
+/// Before the next request where the hub has granted fewer places than are needed, as others give theirs back when they ask; and before one that only
+/// gives places back.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 /// FETCHes that find no place are a need for so many further jobs, or for as many as are held: the need doubles with each request.
 const LACKING_MIN: u64 = 2;
@@ -32,6 +33,8 @@ pub struct Pooled {
     needs: Cell<u64>,
     /// The needs and the places in the last request.
     said: Cell<(u64, u64)>,
+    /// When the last request was made, and whether its answer granted less than is needed.
+    asked: Cell<(Option<Instant>, bool)>,
     /// FETCHes that lack places are no need until then, and for how long such a pause lasts.
     quiet: Cell<(Option<Instant>, Duration)>,
 }
@@ -45,8 +48,8 @@ impl Pooled {
         grant: Arc<PoolGrant>,
         journal: Arc<Journal>,
     ) -> Self {
-        let (needs, said, quiet) = Default::default();
-        Self { name, on_hub_loss, most, longest_lease, grant, journal, needs, said, quiet }
+        let (needs, said, asked, quiet) = Default::default();
+        Self { name, on_hub_loss, most, longest_lease, grant, journal, needs, said, asked, quiet }
     }
 
     /// Its name.
@@ -74,7 +77,9 @@ impl Pooled {
         let (said_needs, said_places) = self.said.get();
         let places = grant.calls(now).max(taken.held + taken.asked);
         let is_over = places < said_places || (seen.has_emptied && self.needs.get() < said_needs.min(places));
-        lacks || is_over || (grant.is_ending() && !grant.is_given_back())
+        let (asked, is_short) = self.asked.get();
+        let is_recent = asked.is_some_and(|asked| now < asked + SHORT_WAIT);
+        (lacks && !(is_short && is_recent)) || (is_over && !is_recent) || (grant.is_ending() && !grant.is_given_back())
     }
 
     /// The next request. From now on no FETCH takes more places than it says.
@@ -89,6 +94,7 @@ impl Pooled {
         // One for the next FETCH of workers that find no jobs now, where others leave it.
         let spare = u64::from(self.grant.take_asked() && !grant.is_ending());
         self.said.set((needs, holds));
+        self.asked.set((Some(now), false));
         PoolPlaces {
             pool: self.name.to_string(),
             sequence: grant.next_sequence(),
@@ -110,6 +116,7 @@ impl Pooled {
         }
         let needs = self.needs.get();
         if places < needs {
+            self.asked.set((self.asked.get().0, true));
             return Some(SHORT_WAIT);
         }
         // A quarter less each time, so that a short pause gives nothing back.
@@ -127,5 +134,104 @@ impl Pooled {
         if self.on_hub_loss == LimitWithoutHub::Refuse {
             self.grant.grant().lower(0, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Clock, RegionId};
+    use crate::journal::{Lease, LeasePlace};
+    use crate::outcome::Moment;
+    use crate::telemetry::Metrics;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// A pool in which this sidecar may hold four jobs.
+    fn pooled() -> Pooled {
+        let config = crate::config::Journal { path: None, required: false, rows_max: 100 };
+        let journal = Arc::new(Journal::open(&config, Clock::system(), Metrics::new(&[], &[])));
+        Pooled::new("p".into(), (LimitWithoutHub::Refuse, 4, MINUTE), Arc::default(), journal)
+    }
+
+    impl Pooled {
+        /// Holds so many further jobs, for so long.
+        fn hold(&self, jobs: u64, visibility: Duration) {
+            let lease = |_| Lease {
+                number: 0,
+                job_id: uuid::Uuid::new_v4().to_string(),
+                region: RegionId::parse("a").unwrap(),
+                worker_id: None,
+                started_at: None,
+                visibility,
+                until: None,
+                ends: Moment::default(),
+                place: Some(LeasePlace { pool: Some(Arc::clone(&self.name)), queue: None }),
+            };
+            self.journal.leased((0..jobs).map(lease));
+            self.grant.came(jobs, self.journal.with_places(&self.name, |taken| taken.held));
+        }
+
+        /// The granted, the held and the needed places of the next request, and those that it would like.
+        fn next(&self, now: Instant) -> [u64; 4] {
+            let request = self.ask(now);
+            [request.granted, request.holds, request.needs, request.wants]
+        }
+    }
+
+    #[tokio::test]
+    async fn needs_double_while_fetches_lack_places_and_end_where_places_were_in_vain() {
+        let (pool, now) = (pooled(), Instant::now());
+        assert!(!pool.look(now));
+        assert_eq!(pool.next(now), [0, 0, 0, 0], "no worker has asked");
+        pool.grant.asked(4);
+        assert!(pool.look(now));
+        assert_eq!(pool.next(now), [0, 0, 2, 2]);
+        assert_eq!(pool.take(2, now + MINUTE), None);
+        pool.hold(2, MINUTE / 2);
+        pool.grant.asked(2);
+        assert!(pool.look(now));
+        assert_eq!(pool.next(now), [2, 2, 4, 4]);
+        assert_eq!(pool.take(3, now + MINUTE), Some(SHORT_WAIT));
+        pool.grant.asked(1);
+        assert!(!pool.look(now), "the hub has no more now");
+        pool.grant.asked(0);
+        pool.grant.emptied();
+        let later = now + SHORT_WAIT;
+        assert!(pool.look(later), "two of the three places are needed");
+        assert_eq!(pool.next(later), [3, 3, 2, 2]);
+        pool.grant.asked(1);
+        assert!(!pool.look(later), "a region had no jobs a moment ago");
+        assert_eq!(pool.next(later), [3, 3, 2, 2]);
+        pool.grant.asked(1);
+        assert!(pool.look(later + QUIET.0));
+    }
+
+    #[tokio::test]
+    async fn an_idle_sidecar_wants_one_place_for_its_workers_and_says_those_of_an_earlier_process() {
+        let (pool, now) = (pooled(), Instant::now());
+        pool.grant.asked(0);
+        assert_eq!(pool.next(now), [0, 0, 0, 1]);
+        assert_eq!(pool.take(1, now + MINUTE), None);
+        pool.hold(3, 10 * MINUTE);
+        pool.look(now);
+        let request = pool.ask(now);
+        assert_eq!((request.granted, request.holds, request.needs), (1, 3, 3));
+        assert!((9 * 60_000..=600_000).contains(&request.longest_lease_ms), "{request:?}");
+        pool.hub_lost(now);
+        assert_eq!(pool.next(now)[..2], [0, 3]);
+        assert_eq!(pool.ask(now + 2 * MINUTE).granted, 0, "the grant is over");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ends_wants_nothing_and_says_its_jobs() {
+        let (pool, now) = (pooled(), Instant::now());
+        pool.take(4, now + MINUTE);
+        pool.hold(1, MINUTE);
+        pool.grant.grant().end();
+        assert!(pool.look(now) && !pool.grant.grant().is_given_back());
+        assert_eq!(pool.next(now), [0, 1, 0, 0]);
+        pool.take(0, now + MINUTE);
+        assert!(!pool.look(now + SHORT_WAIT) && pool.grant.grant().is_given_back());
     }
 }

@@ -260,6 +260,28 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_of_the_fleet_goes_on_over_a_reload_and_is_never_above_that_of_the_sidecar() {
+        use crate::config::{FleetPool, LimitWithoutHub};
+
+        let scheduling = |concurrency, local| {
+            let fleet =
+                FleetPool { on_hub_loss: LimitWithoutHub::Local, local, longest_lease: Duration::from_secs(60) };
+            let pool =
+                PoolConfig { concurrency: Some(concurrency), fleet: Some(fleet), ..pool("pay", &["payments"], false) };
+            Scheduling { pools: vec![pool], ..Scheduling::default() }
+        };
+        let (now, end) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+        let first = Pools::of(&scheduling(4, None), None);
+        let bound = |pools: &Pools, at| pools.all().next().unwrap().bound(at);
+        assert_eq!(bound(&first, now), 0, "nothing is granted");
+        first.all().next().unwrap().grant().unwrap().grant().take(3, end);
+        assert_eq!((bound(&first, now), bound(&first, end)), (3, 0));
+        let second = Pools::of(&scheduling(2, Some(1)), Some(&first));
+        assert_eq!((bound(&second, now), bound(&second, end)), (2, 1));
+        assert_eq!(bound(&first, end), 0, "a reload that fails changes nothing");
+    }
+
+    #[test]
     fn an_isolated_queue_has_its_pool_also_beside_a_pool_of_all_queues() {
         let all = vec![pool("pay", &["payments"], true), pool("general", &["*"], false)];
         let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() }, None);
