@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(pool.take(3, now + MINUTE), Some(SHORT_WAIT));
         pool.grant.asked(1);
         assert!(!pool.look(now), "the hub has no more now");
-        pool.grant.asked(0);
+        pool.grant.asked(2);
         pool.grant.emptied();
         let later = now + SHORT_WAIT;
         assert!(pool.look(later), "two of the three places are needed");
