@@ -1,4 +1,4 @@
-.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history promotion-proof spool-proof ci supply-chain advisories sbom fuzz fuzz-all
+.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history promotion-proof pools-proof spool-proof ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -50,6 +50,11 @@ index-history:
 # Ten thousand waiting jobs of a lost region are taken over and cancelled there when it is back, on both engines. Needs PostgreSQL.
 promotion-proof:
 	PROMOTION_JOBS=10000 cargo test --locked --test it -- --nocapture hub::promotion
+
+# Twenty sidecars with four workers each and twenty places, with kills of sidecars and hubs, on both engines: make pools-proof SEEDS='1 2 3'. Needs PostgreSQL.
+pools-proof:
+	for seed in $(SEEDS); do POOLS_SEED=$$seed POOLS_SIDECARS=20 POOLS_TOTAL=20 POOLS_FAULTS=18 \
+		cargo test --locked --test it -- --nocapture --test-threads 1 hub::pools || exit 1; done
 
 # A hundred thousand jobs through the outage spool, with kills while they are held and while they are sent; some minutes.
 spool-proof:

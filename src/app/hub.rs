@@ -14,9 +14,9 @@ use super::notes::Notes;
 use super::restarted::restarted;
 use super::world::World;
 use crate::api::outcome_row;
-use crate::config::{ClientListen, Config, FleetLimit, HubConfig, LoadSource, RegionConfig, effective};
+use crate::config::{ClientListen, Config, FleetLimit, HubConfig, LoadSource, PoolConfig, RegionConfig, effective};
 use crate::fleet::{
-    Granting, Lease, Limited, Link, NAME_BYTES_MAX, OnState, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX,
+    Granting, Lease, Limited, Link, NAME_BYTES_MAX, OnState, Pooled, QUEUES_MAX, REPORT_BYTES_MAX, REPORTS_BYTES_MAX,
     REPORTS_MAX, Report, Reports, SET_MEMBERS_MAX, Status,
 };
 use crate::outcome::{Placement, State};
@@ -190,14 +190,21 @@ fn reports(shared: &Arc<Shared>, sidecar: String, started_unix_ms: u64) -> impl 
     }
 }
 
-/// The fleet limits of the configuration, in force at the calls of this sidecar.
+/// The fleet limits and the pools of the fleet in the configuration, in force at the calls of this sidecar.
 fn granting(shared: &Shared) -> Granting {
     let (config, regions) = (&shared.config, shared.registry.regions());
     let limited = |limit: &FleetLimit| {
         let region = regions.iter().find(|region| region.id == limit.region)?;
         Some(Limited::new(limit.region.clone(), limit.on_hub_loss, Arc::clone(shared.concurrency.grant(region.index))))
     };
-    Granting::new(config.fleet_limits.iter().filter_map(limited).collect(), config.limits.call_timeout)
+    let pooled = |pool: &PoolConfig| {
+        let known = shared.pools.all().find(|it| **it.name() == *pool.name)?;
+        let (fleet, most) = (pool.fleet.as_ref()?, pool.concurrency?);
+        let bounds = (fleet.on_hub_loss, most, fleet.longest_lease);
+        Some(Pooled::new(Arc::clone(known.name()), bounds, Arc::clone(known.grant()?), Arc::clone(&shared.journal)))
+    };
+    let pools = config.scheduling.pools.iter().filter_map(pooled).collect();
+    Granting::new(config.fleet_limits.iter().filter_map(limited).collect(), pools, config.limits.call_timeout)
 }
 
 /// The queues in use, where the sidecar routes by their load.

@@ -36,6 +36,7 @@ use crate::net::memory;
 use crate::net::{
     BoundListener, ConnectionPermits, Drain, DrainEnd, HandedOver, LocalAddress, bind, bind_control, taken_or_bound,
 };
+use crate::policy::Grant;
 use crate::proxy::Shared;
 use crate::telemetry::event;
 pub use error::{BuildError, RunError};
@@ -222,7 +223,9 @@ impl Bound {
 
 /// Gives the calls of fleet limits back to the hub, so that the next process of this pod has them at once, and lets the last changes of jobs leave.
 async fn give_back(shared: &Shared, clock: &Clock) {
-    let grants: Vec<_> = shared.registry.regions().iter().map(|it| shared.concurrency.grant(it.index)).collect();
+    let of_regions = shared.registry.regions().iter().map(|it| &**shared.concurrency.grant(it.index));
+    let of_pools = shared.pools.all().filter_map(|pool| Some(pool.grant()?.grant()));
+    let grants: Vec<&Grant> = of_regions.chain(of_pools).collect();
     grants.iter().for_each(|grant| grant.end());
     let given_back = async {
         while !grants.iter().all(|grant| grant.is_given_back())

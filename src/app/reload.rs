@@ -221,7 +221,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         workers: Arc::new(Workers::default()),
         queue_turns: Arc::default(),
         queue_rules: QueueRules::of(&config.scheduling),
-        pools: Pools::of(&config.scheduling),
+        pools: Pools::of(&config.scheduling, None),
         tally: Arc::default(),
         unfit: ExcludedQueues::default(),
         concurrency,
@@ -266,7 +266,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         workers: Arc::clone(&old.workers),
         queue_turns: Arc::clone(&old.queue_turns),
         queue_rules: QueueRules::of(&config.scheduling),
-        pools: Pools::of(&config.scheduling),
+        pools: Pools::of(&config.scheduling, Some(&old.pools)),
         tally: Arc::clone(&old.tally),
         // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),

@@ -58,21 +58,33 @@ fn limits(arguments: &FleetArgs) -> u8 {
         say(format_args!("{document:#}"));
         return DONE;
     }
+    let are_shown = [
+        holders(&document["limits"], ["region", "calls", "calls"], "calls at once"),
+        holders(&document["pools"], ["pool", "concurrency", "places"], "places"),
+    ];
+    if are_shown == [false, false] {
+        say("the hub has no limits");
+    }
+    DONE
+}
+
+/// Shows limits of one kind, with the members that name their subject, its bound and the part of a holder. Returns whether there are any.
+fn holders(limits: &serde_json::Value, [subject, bound, part]: [&'static str; 3], noun: &str) -> bool {
     let mut rows = Vec::new();
-    for limit in list(&document["limits"]) {
-        let [region, granted, calls] = ["region", "granted", "calls"].map(|key| cell(&limit[key]));
-        say(format_args!("{region}: {granted} of {calls} calls at once are granted"));
+    for limit in list(limits) {
+        let [name, granted, most] = [subject, "granted", bound].map(|key| cell(&limit[key]));
+        say(format_args!("{name}: {granted} of {most} {noun} are granted"));
         let row = |it: &serde_json::Value| {
-            [region.clone(), cell(&it["sidecar"]), cell(&it["calls"]), cell(&it["needs"]), cell(&it["ends"])]
+            [name.clone(), cell(&it["sidecar"]), cell(&it[part]), cell(&it["needs"]), cell(&it["ends"])]
         };
         rows.extend(list(&limit["holders"]).iter().map(row));
     }
-    if list(&document["limits"]).is_empty() {
-        say("the hub has no limits");
-        return DONE;
+    let is_shown = !list(limits).is_empty();
+    if is_shown {
+        let [subject, part] = [subject, part].map(str::to_uppercase);
+        table([&subject, "SIDECAR", &part, "NEEDS", "ENDS"], rows);
     }
-    table(["REGION", "SIDECAR", "CALLS", "NEEDS", "ENDS"], rows);
-    DONE
+    is_shown
 }
 
 /// Shows outcomes, page by page; as JSON the first page.

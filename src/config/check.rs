@@ -83,7 +83,7 @@ impl Check {
         self.topology(topology, &hub_regions, local_region.as_ref(), hub.as_ref(), routing.stamp);
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         let discovery = self.discovery(raw.discovery, topology, drafts.len(), hub.is_some());
-        let scheduling = self.scheduling(raw.scheduling, journal.rows_max);
+        let scheduling = self.scheduling(raw.scheduling, &journal, hub.is_some());
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         self.regions.extend(discovery.as_ref().map(|discovery| self.discovery_files(discovery)));
         let local_region = local_region?;

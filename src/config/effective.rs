@@ -6,8 +6,8 @@ use super::checked::Config;
 use super::section::{Section as _, write_section};
 use super::sections::Routing;
 use super::types::{
-    ClientListen, DiscoveryConfig, FleetLimit, QueueFloor, RegionConfig, RegionSource, RegionTls, Rule, Scheduling,
-    ServerIdentity, Tenant,
+    ClientListen, DiscoveryConfig, FleetLimit, FleetPool, QueueFloor, RegionConfig, RegionSource, RegionTls, Rule,
+    Scheduling, ServerIdentity, Tenant,
 };
 use super::yaml::Yaml;
 use crate::base::text::print_duration;
@@ -167,11 +167,20 @@ fn scheduling(yaml: &mut Yaml, scheduling: &Scheduling) {
         yaml.text("name", &pool.name);
         yaml.texts("queues", &pool.queues);
         yaml.plain_if("concurrency", pool.concurrency);
+        fleet_pool(yaml, pool.fleet.as_ref());
         yaml.text_if("strategy", pool.strategy.map(QueueOrder::as_str));
         yaml.table("weights", pool.weights.iter());
         yaml.plain("isolated", pool.isolated);
         queue_floor(yaml, pool.floor);
     });
+}
+
+fn fleet_pool(yaml: &mut Yaml, fleet: Option<&FleetPool>) {
+    let Some(fleet) = fleet else { return };
+    yaml.text("concurrency_of", "fleet");
+    yaml.text("on_hub_loss", fleet.on_hub_loss.as_str());
+    yaml.plain_if("local_concurrency", fleet.local);
+    yaml.text("longest_lease", print_duration(fleet.longest_lease));
 }
 
 fn queue_floor(yaml: &mut Yaml, floor: Option<QueueFloor>) {

@@ -250,6 +250,10 @@ pub(super) struct RawPool {
     pub(super) name: Option<String>,
     pub(super) queues: Option<Vec<String>>,
     pub(super) concurrency: Option<u64>,
+    pub(super) concurrency_of: Option<String>,
+    pub(super) on_hub_loss: Option<String>,
+    pub(super) local_concurrency: Option<u64>,
+    pub(super) longest_lease: Option<String>,
     pub(super) strategy: Option<String>,
     #[serde(default)]
     pub(super) weights: BTreeMap<String, String>,

@@ -13,6 +13,10 @@ pub const GRANTS_BYTES_MAX: usize = 64 * 1024;
 const CALLS_MAX: u64 = 1_000_000_000;
 /// The longest call, above which a region would be left without calls for hours. Units: milliseconds.
 const LONGEST_CALL_MS_MAX: u64 = 60 * 60 * 1_000;
+/// Pools in one request: as many as a configuration has at most.
+pub const GRANT_POOLS_MAX: usize = 64;
+/// The longest lease that a journal remembers. Units: milliseconds.
+const LONGEST_LEASE_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// The request of a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +30,30 @@ pub struct GrantRequest {
     pub longest_call_ms: u64,
     /// One for each limited region.
     pub regions: Vec<RegionCalls>,
+    /// One for each pool of workers that the hub bounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolPlaces>,
+}
+
+/// The places of a sidecar in one pool of workers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolPlaces {
+    /// The name of the pool.
+    pub pool: String,
+    /// Rises with each request of the process for this pool.
+    pub sequence: u64,
+    /// The most jobs that workers hold at once from now on, until there is another grant.
+    pub holds: u64,
+    /// Those of `holds` that the hub has granted to this process. Other ones are jobs of an earlier process, or beyond a grant: they are counted until they end,
+    /// and no job takes their place.
+    pub granted: u64,
+    /// The jobs at once that workers hold, or would.
+    pub needs: u64,
+    /// The jobs at once that it would like to have places for.
+    pub wants: u64,
+    /// How long a job may be leased that was fetched just before the end of a grant. Units: milliseconds.
+    pub longest_lease_ms: u64,
 }
 
 /// The calls of a sidecar to one region.
@@ -49,6 +77,45 @@ pub struct RegionCalls {
 pub struct GrantAnswer {
     /// One for each region of the request.
     pub regions: Vec<RegionGrant>,
+    /// One for each pool of the request.
+    #[serde(default)]
+    pub pools: Vec<PoolAnswer>,
+}
+
+/// The grant of one pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum PoolAnswer {
+    /// Places for a time.
+    Granted {
+        /// The name of the pool.
+        pool: String,
+        /// The most jobs at once.
+        places: u64,
+        /// How long, from the sending of the request on. Units: milliseconds.
+        lasts_ms: u64,
+        /// When the sidecar is to ask again. Units: milliseconds.
+        renew_ms: u64,
+    },
+    /// A later request of the same process came first.
+    Late {
+        /// The name of the pool.
+        pool: String,
+        /// The sequence of the later request.
+        sequence: u64,
+    },
+    /// The hub has no bound for the pool.
+    NoPool {
+        /// The name of the pool.
+        pool: String,
+    },
+    /// The hub cannot grant places of the pool now; the last grant holds until its time is over.
+    Unavailable {
+        /// The name of the pool.
+        pool: String,
+        /// Why, for the operator.
+        cause: String,
+    },
 }
 
 /// The grant of one region.
@@ -97,15 +164,23 @@ impl GrantRequest {
         if self.regions.len() > GRANT_REGIONS_MAX {
             return Some("`regions`: expected at most 256 of them");
         }
+        if self.pools.len() > GRANT_POOLS_MAX {
+            return Some("`pools`: expected at most 64 of them");
+        }
         let is_number = |number: u64| i64::try_from(number).is_ok();
-        if !is_number(self.started_unix_ms) || !self.regions.iter().all(|it| is_number(it.sequence)) {
+        let mut sequences = self.regions.iter().map(|it| it.sequence).chain(self.pools.iter().map(|it| it.sequence));
+        if !is_number(self.started_unix_ms) || !sequences.all(is_number) {
             return Some("`started_unix_ms` and `sequence`: expected numbers below 2^63");
         }
         if self.longest_call_ms > LONGEST_CALL_MS_MAX {
             return Some("`longest_call_ms`: expected an hour at most");
         }
-        let is_count = |calls: u64| calls <= CALLS_MAX;
-        if !self.regions.iter().all(|it| is_count(it.holds) && is_count(it.needs) && is_count(it.wants)) {
+        if self.pools.iter().any(|it| it.longest_lease_ms > LONGEST_LEASE_MS_MAX) {
+            return Some("`longest_lease_ms`: expected a day at most");
+        }
+        let of_regions = self.regions.iter().map(|it| [it.holds, it.needs, it.wants]);
+        let of_pools = self.pools.iter().map(|it| [it.holds.max(it.granted), it.needs, it.wants]);
+        if of_regions.chain(of_pools).flatten().any(|calls| calls > CALLS_MAX) {
             return Some("`holds`, `needs` and `wants`: expected at most a thousand million calls");
         }
         None
@@ -124,7 +199,27 @@ mod tests {
             started_unix_ms: 1,
             longest_call_ms: 25_000,
             regions: vec![region.clone()],
+            pools: Vec::new(),
         };
+        let pool = PoolPlaces {
+            pool: "p".to_owned(),
+            sequence: 1,
+            holds: 1,
+            granted: 1,
+            needs: 1,
+            wants: 1,
+            longest_lease_ms: 60_000,
+        };
+        assert_eq!(GrantRequest { pools: vec![pool.clone()], ..right.clone() }.mistake(), None);
+        for (wrong, member) in [
+            (vec![pool.clone(); 65], "`pools`"),
+            (vec![PoolPlaces { sequence: u64::MAX, ..pool.clone() }], "`started_unix_ms` and `sequence`"),
+            (vec![PoolPlaces { longest_lease_ms: u64::MAX, ..pool.clone() }], "`longest_lease_ms`"),
+            (vec![PoolPlaces { holds: u64::MAX, ..pool }], "`holds`"),
+        ] {
+            let mistake = GrantRequest { pools: wrong, ..right.clone() }.mistake();
+            assert!(mistake.is_some_and(|mistake| mistake.starts_with(member)), "{member}: {mistake:?}");
+        }
         assert_eq!(right.mistake(), None);
         for (wrong, member) in [
             (GrantRequest { sidecar: "a b".to_owned(), ..right.clone() }, "`sidecar`"),

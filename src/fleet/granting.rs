@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::grant::{GrantAnswer, RegionCalls, RegionGrant};
+use super::grant::{GrantAnswer, PoolAnswer, PoolPlaces, RegionCalls, RegionGrant};
+use super::pooling::Pooled;
 use crate::base::RegionId;
 use crate::config::LimitWithoutHub;
 use crate::policy::Grant;
@@ -79,6 +80,7 @@ impl Limited {
 #[derive(Debug, Default)]
 pub struct Granting {
     limits: Vec<Limited>,
+    pools: Vec<Pooled>,
     longest_call: Duration,
     /// When the hub is asked again at the latest.
     next: Cell<Option<Instant>>,
@@ -87,10 +89,10 @@ pub struct Granting {
 }
 
 impl Granting {
-    /// The limits of a configuration. `longest_call`: how long a call goes on at most.
+    /// The limits and the pools of a configuration. `longest_call`: how long a call goes on at most.
     #[must_use]
-    pub fn new(limits: Vec<Limited>, longest_call: Duration) -> Self {
-        Self { limits, longest_call, ..Self::default() }
+    pub fn new(limits: Vec<Limited>, pools: Vec<Pooled>, longest_call: Duration) -> Self {
+        Self { limits, pools, longest_call, ..Self::default() }
     }
 
     /// How long a call may go on after the end of a grant. Units: milliseconds.
@@ -99,20 +101,21 @@ impl Granting {
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.limits.is_empty()
+        self.limits.is_empty() && self.pools.is_empty()
     }
 
     /// Whether the hub is to be asked now: the time has come, or calls were refused since the last look.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let refused = self.limits.iter().filter(|it| it.look()).count();
-        refused > 0 || self.next.get().is_none_or(|next| next <= now)
+        let pressing = self.pools.iter().filter(|it| it.look(now)).count();
+        refused + pressing > 0 || self.next.get().is_none_or(|next| next <= now)
     }
 
-    /// The next request, by region. From now on there are no more calls than it says.
-    pub(super) fn ask(&self, now: Instant) -> Vec<RegionCalls> {
+    /// The next request, by region and by pool. From now on there are no more calls, and no more jobs, than it says.
+    pub(super) fn ask(&self, now: Instant) -> (Vec<RegionCalls>, Vec<PoolPlaces>) {
         // Until an answer says when to ask again, the request counts as failed.
         self.next.set(Some(now + FAILED_WAIT));
-        self.limits.iter().map(|it| it.ask(now)).collect()
+        (self.limits.iter().map(|it| it.ask(now)).collect(), self.pools.iter().map(|it| it.ask(now)).collect())
     }
 
     /// Puts the grants of an answer in force. `asked`: when the request was made.
@@ -141,8 +144,35 @@ impl Granting {
             };
             wait = wait.min(after);
         }
+        for it in &answer.pools {
+            wait = wait.min(self.take_pool(it, asked, &mut refused));
+        }
         self.next.set(Some(asked + wait));
         self.refused.replace(refused);
+    }
+
+    /// Puts the grant of one pool in force. Returns how long to wait at most before the next request.
+    fn take_pool(&self, answer: &PoolAnswer, asked: Instant, refused: &mut Option<String>) -> Duration {
+        let of = |name: &str| self.pools.iter().find(|it| it.name() == name);
+        match answer {
+            PoolAnswer::Granted { pool, places, lasts_ms, renew_ms } => {
+                let Some(pool) = of(pool) else { return RENEW_MAX };
+                let wait = pool.take(*places, asked + Duration::from_millis(*lasts_ms));
+                wait.unwrap_or(RENEW_MAX).min(Duration::from_millis(*renew_ms))
+            }
+            PoolAnswer::Late { pool, sequence } => {
+                of(pool).iter().for_each(|it| it.set_sequence(*sequence));
+                Duration::ZERO
+            }
+            PoolAnswer::NoPool { pool } => {
+                *refused = Some(format!("the hub has no pool {pool}, which scheduling.pools bounds by the fleet"));
+                RENEW_MAX
+            }
+            PoolAnswer::Unavailable { pool, cause } => {
+                *refused = Some(format!("pool {pool}: {cause}"));
+                FAILED_WAIT
+            }
+        }
     }
 
     /// The reason why the last answer did not grant calls of each region; none where it did.
@@ -160,5 +190,6 @@ impl Granting {
         for it in self.limits.iter().filter(|it| it.on_hub_loss == LimitWithoutHub::Refuse) {
             it.grant.lower(0, now);
         }
+        self.pools.iter().for_each(|it| it.hub_lost(now));
     }
 }

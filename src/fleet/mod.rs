@@ -21,6 +21,7 @@ mod granting;
 mod keys;
 mod lease;
 mod link;
+mod pooling;
 mod pull;
 mod report;
 mod request;
@@ -29,11 +30,15 @@ mod views;
 
 pub use bodies::{BODIES_REQUEST_BYTES_MAX, BodiesRequest, NO_BODIES};
 pub use changes::{CHANGES_BYTES_MAX, ChangesRequest};
-pub use grant::{GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
+pub use grant::{
+    GRANT_POOLS_MAX, GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, PoolAnswer, PoolPlaces,
+    RegionCalls, RegionGrant,
+};
 pub use granting::{Granting, Limited};
 pub use keys::{KEY_BYTES_MAX, KEY_TTL_MAX, KeyClaimed, KeyRequest, KeySettled};
 pub use lease::{Lease, OnTurn};
 pub use link::{Link, OnState};
+pub use pooling::Pooled;
 pub use pull::Pull;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use request::JOB_NOT_INDEXED;

@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::index::Index;
+use super::limits::Subject;
 use super::state::Hub;
 use crate::base::SwitchKind;
 
@@ -102,23 +103,7 @@ fn metrics(hub: &Hub) -> String {
         gauge("ojs_hub_regions", "Regions that it probes for sidecars", &regions);
         gauge("ojs_hub_regions_healthy", "Those of them that are healthy", &healthy);
     }
-    let limits: Vec<_> = hub.limits.counts().collect();
-    if !limits.is_empty() {
-        let _ = writeln!(
-            out,
-            "# HELP ojs_hub_limit_calls Calls at once that all sidecars may make\n# TYPE ojs_hub_limit_calls gauge"
-        );
-        for (region, calls, _) in &limits {
-            let _ = writeln!(out, "ojs_hub_limit_calls{{region=\"{region}\"}} {calls}");
-        }
-        let _ = writeln!(
-            out,
-            "# HELP ojs_hub_granted_calls Those that sidecars held after the last change by this hub\n# TYPE ojs_hub_granted_calls gauge"
-        );
-        for (region, _, granted) in &limits {
-            let _ = writeln!(out, "ojs_hub_granted_calls{{region=\"{region}\"}} {granted}");
-        }
-    }
+    limit_metrics(hub, &mut out);
     index_metrics(hub, &mut out);
     let dropped = hub.dropped_reports.get();
     let name = "ojs_hub_reports_dropped_total";
@@ -133,6 +118,48 @@ fn metrics(hub: &Hub) -> String {
         let _ = writeln!(out, "ojs_hub_switches{{switch=\"{}\"}} {count}", kind.as_str());
     }
     out
+}
+
+/// The fleet limits and the pools.
+fn limit_metrics(hub: &Hub, out: &mut String) {
+    let (mut regions, mut pools) = (Vec::new(), Vec::new());
+    for (bound, granted) in hub.limits.counts() {
+        match &bound.subject {
+            Subject::Region(region) => regions.push((region.as_str(), bound.most, granted)),
+            // The name is the operator's: any text.
+            Subject::Pool(name) => pools.push((name.as_str(), bound.most, granted)),
+        }
+    }
+    let mut family = |name: &str, help: &str, label: &str, rows: Vec<(&str, u64)>| {
+        if rows.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for (subject, value) in rows {
+            let subject = subject.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = writeln!(out, "{name}{{{label}=\"{subject}\"}} {value}");
+        }
+    };
+    let held = "that sidecars held after the last change by this hub";
+    family(
+        "ojs_hub_limit_calls",
+        "Calls at once that all sidecars may make",
+        "region",
+        regions.iter().map(|it| (it.0, it.1)).collect(),
+    );
+    family(
+        "ojs_hub_granted_calls",
+        &format!("Those {held}"),
+        "region",
+        regions.iter().map(|it| (it.0, it.2)).collect(),
+    );
+    family(
+        "ojs_hub_pool_concurrency",
+        "Jobs at once that the workers of a pool may hold at all sidecars",
+        "pool",
+        pools.iter().map(|it| (it.0, it.1)).collect(),
+    );
+    family("ojs_hub_granted_places", &format!("Those {held}"), "pool", pools.iter().map(|it| (it.0, it.2)).collect());
 }
 
 /// The clocks of the hubs that this one pulls from.

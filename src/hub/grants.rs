@@ -1,33 +1,40 @@
-//! The requests of sidecars for calls of fleet limits, and the list of the holders.
+//! The requests of sidecars for calls of fleet limits and for places of pools, and the list of the holders.
 
 use serde_json::{Value, json};
 
 use super::access::Caller;
-use super::limits::{Ask, Share};
+use super::limits::{Ask, Bound, Share, Subject};
 use super::response::Refusal;
 use super::sidecar_request::read;
 use super::state::Hub;
 use crate::base::text::rfc3339;
-use crate::fleet::{GrantAnswer, GrantRequest, RegionCalls, RegionGrant};
+use crate::fleet::{GrantAnswer, GrantRequest, PoolAnswer, PoolPlaces, RegionCalls, RegionGrant};
 
-/// Grants a sidecar calls; they are durable when this returns.
+/// The cause where a limit takes no further holder.
+const FULL: &str = "the limit has as many holders as may be";
+
+/// Grants a sidecar calls and places; they are durable when this returns.
 ///
 /// Errors: the sidecar keeps to its last grants, and asks again.
 pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
     let request: GrantRequest = read(hub, caller, body)?;
     let regions = request.regions.iter().map(|calls| region_grant(hub, &request, calls));
-    let regions = futures_util::future::join_all(regions).await;
-    Ok(json!(GrantAnswer { regions }))
+    let pools = request.pools.iter().map(|places| pool_answer(hub, &request, places));
+    let both =
+        futures_util::future::join(futures_util::future::join_all(regions), futures_util::future::join_all(pools));
+    let (regions, pools) = both.await;
+    Ok(json!(GrantAnswer { regions, pools }))
 }
 
 async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) -> RegionGrant {
     let region = calls.region.clone();
-    let Some(limit) = hub.limits.of(&region) else { return RegionGrant::NoLimit { region } };
+    let Some(limit) = hub.limits.of(&Subject::Region(region.clone())) else { return RegionGrant::NoLimit { region } };
     let ask = Ask {
         sidecar: request.sidecar.clone(),
         started_unix_ms: request.started_unix_ms,
         sequence: calls.sequence,
         holds: calls.holds,
+        granted: calls.holds,
         needs: calls.needs,
         wants: calls.wants,
         longest_call_ms: request.longest_call_ms,
@@ -37,22 +44,54 @@ async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) ->
             RegionGrant::Granted { region, calls, lasts_ms: limit.ttl_ms(), renew_ms: limit.renew_ms() }
         }
         Ok(Share::Late(sequence)) => RegionGrant::Late { region, sequence },
-        Ok(Share::Full) => {
-            RegionGrant::Unavailable { region, cause: "the limit has as many holders as may be".to_owned() }
-        }
+        Ok(Share::Full) => RegionGrant::Unavailable { region, cause: FULL.to_owned() },
         Err(error) => RegionGrant::Unavailable { region, cause: error.to_string() },
     }
 }
 
-/// The limits, with the calls that each sidecar holds. Shape: by the order of the configuration.
+async fn pool_answer(hub: &Hub, request: &GrantRequest, places: &PoolPlaces) -> PoolAnswer {
+    let pool = places.pool.clone();
+    let Some(limit) = hub.limits.of(&Subject::Pool(pool.clone())) else { return PoolAnswer::NoPool { pool } };
+    let ask = Ask {
+        sidecar: request.sidecar.clone(),
+        started_unix_ms: request.started_unix_ms,
+        sequence: places.sequence,
+        holds: places.holds,
+        granted: places.granted,
+        needs: places.needs,
+        wants: places.wants,
+        longest_call_ms: places.longest_lease_ms,
+    };
+    match limit.ask(ask).await {
+        Ok(Share::Calls(places)) => {
+            PoolAnswer::Granted { pool, places, lasts_ms: limit.ttl_ms(), renew_ms: limit.renew_ms() }
+        }
+        Ok(Share::Late(sequence)) => PoolAnswer::Late { pool, sequence },
+        Ok(Share::Full) => PoolAnswer::Unavailable { pool, cause: FULL.to_owned() },
+        Err(error) => PoolAnswer::Unavailable { pool, cause: error.to_string() },
+    }
+}
+
+/// The limits and the pools, with the part that each sidecar holds of them. Shape: by the order of the configuration.
 pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     let limits = hub.limits.holders(&hub.record).await?;
-    let limits = limits.iter().map(|(limit, holders)| {
-        let shown = holders.iter().map(
-            |it| json!({ "sidecar": it.sidecar, "calls": it.calls, "needs": it.needs, "ends": rfc3339(it.ends_ms) }),
-        );
-        let shown: Vec<Value> = shown.collect();
-        json!({ "region": limit.region.as_str(), "calls": limit.calls, "granted": holders.calls(), "holders": shown })
-    });
-    Ok(json!({ "limits": limits.collect::<Vec<_>>() }))
+    let (mut regions, mut pools) = (Vec::new(), Vec::new());
+    for (Bound { subject, most, .. }, holders) in &limits {
+        let granted = holders.calls();
+        let shown = |held: &str| {
+            let holder = holders.iter().map(
+                |it| json!({ "sidecar": it.sidecar, held: it.calls, "needs": it.needs, "ends": rfc3339(it.ends_ms) }),
+            );
+            holder.collect::<Vec<Value>>()
+        };
+        match subject {
+            Subject::Region(region) => regions.push(
+                json!({ "region": region.as_str(), "calls": most, "granted": granted, "holders": shown("calls") }),
+            ),
+            Subject::Pool(pool) => {
+                pools.push(json!({ "pool": pool, "concurrency": most, "granted": granted, "holders": shown("places") }))
+            }
+        }
+    }
+    Ok(json!({ "limits": regions, "pools": pools }))
 }

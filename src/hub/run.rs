@@ -182,7 +182,7 @@ impl Bound {
         let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
         let mut hub = Hub::new(settings.access(), record, clock);
         hub.views = views.map(Rc::new);
-        hub.limits = Limits::new(settings.limits.clone());
+        hub.limits = Limits::new(&settings.limits, &settings.pools);
         hub.index = index;
         hub.tokens = tokens;
         let hub = Rc::new(hub);

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
 use super::index_settings::{ConflictMode, IndexSettings};
-use super::limit_settings::LimitSettings;
+use super::limit_settings::{LimitSettings, PoolSettings};
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
 use super::tokens::TokenSettings;
@@ -37,6 +37,9 @@ pub struct Settings {
     /// The fleet limits, of which it grants sidecars their parts.
     #[serde(default)]
     pub limits: Vec<LimitSettings>,
+    /// The pools of workers whose jobs it bounds over all sidecars.
+    #[serde(default)]
+    pub pools: Vec<PoolSettings>,
     /// The index of jobs; none where this hub keeps none.
     pub index: Option<IndexSettings>,
     /// The bearer tokens of operators; none where every client needs a certificate.
@@ -171,6 +174,7 @@ impl Settings {
         wrong.extend(postgres.map(|mistake| format!("record.postgres.{mistake}")));
         let is_durable = settings.record.path.is_some() || settings.record.postgres.is_some();
         wrong.extend(LimitSettings::mistakes(&settings.limits, is_durable));
+        wrong.extend(PoolSettings::mistakes(&settings.pools, is_durable));
         let of_index = settings.index.iter().flat_map(IndexSettings::mistakes);
         if settings.index.is_some() && !is_durable {
             wrong.push(
@@ -251,6 +255,7 @@ fn key_before<'t>(text: &'t str, error: &str) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limit_settings::Ttl;
     use super::*;
 
     const RIGHT: &str = "
@@ -353,7 +358,7 @@ access:
     fn limits_need_a_record_that_outlives_the_hub_and_their_mistakes_name_their_key() {
         let with = |limits: &str, record: &str| parse(&format!("{RIGHT}{record}limits: [{limits}]\n"));
         let (right, record) = ("{ region: a, calls: 7 }", "record: { path: hub.db }\n");
-        assert_eq!(with(right, record).unwrap().limits[0].ttl_ms(), 60_000);
+        assert_eq!(with(right, record).unwrap().limits[0].ttl, Ttl::default());
         for (limits, record, words) in [
             (right, "", "limits: a hub without `record.path`"),
             ("{ region: a, calls: 0 }", record, "limits[0].calls"),

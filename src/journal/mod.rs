@@ -53,6 +53,7 @@ pub use hold::Hold;
 pub use keys::{Asked, Claimed, KeyAnswer, KeyAsk, KeyQuestion, Keys};
 pub use lease::{Lease, LeasePlace};
 use leases::Leases;
+pub use places::TakenPlaces;
 pub use placing::AskedPlaces;
 pub use record::{ID_BYTES_MAX, Secret};
 use shared::{Inner, QUEUE_MAX};

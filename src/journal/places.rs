@@ -20,6 +20,17 @@ struct Taken {
     asked: u64,
 }
 
+/// The places of a pool that are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TakenPlaces {
+    /// Those of jobs.
+    pub held: u64,
+    /// Those of jobs that regions were asked for, or are about to be.
+    pub asked: u64,
+    /// How long the longest lease lasts. Units: milliseconds.
+    pub last_ms: u64,
+}
+
 impl Places {
     /// A lease takes its place, where it has one.
     pub(super) fn add(&mut self, lease: &Lease) {
@@ -42,14 +53,20 @@ impl Places {
     /// Sets places of a pool with so many aside for a FETCH that wants some. Returns how many; all that are set aside are given back by
     /// [`Self::give_back`].
     pub(super) fn ask(&mut self, pool: &Arc<str>, wanted: u64, bound: u64, at: Moment) -> u64 {
-        let taken = self.0.entry(Some(Arc::clone(pool))).or_default();
+        let before = self.of(pool, at);
+        let given = wanted.min(bound.saturating_sub(before.held + before.asked));
+        self.0.entry(Some(Arc::clone(pool))).or_default().asked += given;
+        given
+    }
+
+    /// The places of a pool that are taken at a moment.
+    pub(super) fn of(&mut self, pool: &Arc<str>, at: Moment) -> TakenPlaces {
+        let Some(taken) = self.0.get_mut(&Some(Arc::clone(pool))) else { return TakenPlaces::default() };
         while taken.held.first().is_some_and(|(ends, _)| *ends <= at) {
             taken.held.pop_first();
         }
-        let left = bound.saturating_sub(taken.held.len() as u64 + taken.asked);
-        let given = wanted.min(left);
-        taken.asked += given;
-        given
+        let last = taken.held.last().map_or(0, |(ends, _)| ends.since(at).as_millis().try_into().unwrap_or(u64::MAX));
+        TakenPlaces { held: taken.held.len() as u64, asked: taken.asked, last_ms: last }
     }
 
     /// So many places are set aside no longer.

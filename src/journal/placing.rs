@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Journal;
 use super::lease::LeasePlace;
+use super::places::TakenPlaces;
 
 /// Places of a pool that are set aside for the jobs of one FETCH. Dropped, it gives back those that no job took.
 #[derive(Debug)]
@@ -11,6 +12,7 @@ pub struct AskedPlaces {
     journal: Arc<Journal>,
     pool: Arc<str>,
     left: u64,
+    before: u64,
 }
 
 impl AskedPlaces {
@@ -20,11 +22,20 @@ impl AskedPlaces {
         self.left
     }
 
-    /// So many jobs have come, and their leases are recorded.
-    pub fn came(&mut self, jobs: u64) {
+    /// How many places of the pool were taken already.
+    #[must_use]
+    pub const fn before(&self) -> u64 {
+        self.before
+    }
+
+    /// So many jobs have come, and their leases are recorded. Returns how many jobs the workers of the pool hold now.
+    pub fn came(&mut self, jobs: u64) -> u64 {
         let taken = jobs.min(self.left);
         self.left -= taken;
-        self.journal.inner.leases.lock().places.give_back(&self.pool, taken);
+        let at = self.journal.now();
+        let mut leases = self.journal.inner.leases.lock();
+        leases.places.give_back(&self.pool, taken);
+        leases.places.of(&self.pool, at).held
     }
 }
 
@@ -38,10 +49,26 @@ impl Journal {
     /// Sets places of a pool aside for a FETCH that wants so many jobs: as many as are left of `bound` beside the jobs that its workers hold, by their leases, and
     /// those that other FETCHes are about to bring.
     #[must_use]
-    pub fn ask_places(self: &Arc<Self>, pool: &Arc<str>, wanted: u64, bound: u64) -> AskedPlaces {
+    pub fn ask_places(self: &Arc<Self>, pool: &Arc<str>, wanted: u64, bound: impl FnOnce() -> u64) -> AskedPlaces {
         let at = self.now();
-        let left = self.inner.leases.lock().places.ask(pool, wanted, bound, at);
-        AskedPlaces { journal: Arc::clone(self), pool: Arc::clone(pool), left }
+        let mut leases = self.inner.leases.lock();
+        let before = leases.places.of(pool, at);
+        let left = leases.places.ask(pool, wanted, bound(), at);
+        AskedPlaces { journal: Arc::clone(self), pool: Arc::clone(pool), left, before: before.held + before.asked }
+    }
+
+    /// Hands the places of a pool that are taken now to `then`, before another FETCH takes one.
+    pub fn with_places<T>(&self, pool: &Arc<str>, then: impl FnOnce(TakenPlaces) -> T) -> T {
+        let at = self.now();
+        let mut leases = self.inner.leases.lock();
+        let taken = leases.places.of(pool, at);
+        then(taken)
+    }
+
+    /// The pool whose place a job holds; none where it holds none.
+    #[must_use]
+    pub fn pool_of(&self, job_id: &str) -> Option<Arc<str>> {
+        self.inner.leases.lock().find(job_id)?.place.as_ref()?.pool.clone()
     }
 
     /// A job has ended otherwise than by its worker, which holds its place no longer.

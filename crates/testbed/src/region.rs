@@ -185,6 +185,12 @@ impl DemoRegion {
         self.context.at_once.most()
     }
 
+    /// The most active jobs of a queue that there were at once: fetched, not acknowledged, and within their leases.
+    #[must_use]
+    pub fn most_active(&self, queue: &str) -> usize {
+        self.context.store.lock().most_active(queue)
+    }
+
     /// The jobs as they stand.
     #[must_use]
     pub fn jobs(&self) -> Jobs {

@@ -65,6 +65,8 @@ pub(super) struct Store {
     draw: Draw,
     /// The moment that is being settled or served.
     at_ms: u64,
+    /// The most active jobs of each queue that there were at once.
+    most_active: HashMap<String, usize>,
     jobs: HashMap<String, Job>,
     queues: BTreeMap<String, Queue>,
     due: BTreeSet<(u64, String)>,
@@ -93,6 +95,7 @@ impl Store {
             dialect,
             duplicate_ids: dialect.duplicate_ids(),
             finished_max: FINISHED_MAX,
+            most_active: HashMap::new(),
             jobs: HashMap::new(),
             queues: BTreeMap::new(),
             due: BTreeSet::new(),

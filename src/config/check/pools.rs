@@ -1,18 +1,24 @@
 //! Pools of workers.
 
+use std::time::Duration;
+
 use super::super::raw::RawPool;
-use super::super::types::PoolConfig;
+use super::super::sections::Journal;
+use super::super::types::{FleetPool, LimitWithoutHub, PoolConfig};
 use super::collect::Check;
 use crate::base::QueueOrder;
+use crate::base::text::parse_duration;
 
 /// Each has a row in the metrics, as has each of its queues.
 const POOLS_MAX: usize = 64;
 /// Queues of all pools together.
 const QUEUES_MAX: usize = 256;
+/// The longest lease where a pool of the fleet does not say: twice that of a FETCH which says none.
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
 impl Check {
-    /// `scheduling.pools`: each name once, and no queue in two isolated ones. `leases_max`: how many leases the journal remembers.
-    pub(super) fn pools(&mut self, raw: Vec<Option<RawPool>>, leases_max: usize) -> Vec<PoolConfig> {
+    /// `scheduling.pools`: each name once, and no queue in two isolated ones.
+    pub(super) fn pools(&mut self, raw: Vec<Option<RawPool>>, journal: &Journal, has_hub: bool) -> Vec<PoolConfig> {
         const PATH: &str = "scheduling.pools";
         if raw.len() > POOLS_MAX {
             self.refuse(PATH, &format!("expected at most {POOLS_MAX} pools"));
@@ -26,6 +32,9 @@ impl Check {
             if pools.iter().any(|it| it.name == pool.name) {
                 self.refuse(&format!("{path}.name"), "the name is that of another pool: expected a name of its own");
             }
+            if pool.fleet.is_some() {
+                self.fleet_needs(&format!("{path}.concurrency_of"), journal, has_hub);
+            }
             pools.push(pool);
             places.push(path);
         }
@@ -34,7 +43,7 @@ impl Check {
             return pools;
         }
         self.isolated_queues(&pools, &places);
-        self.bounds(&pools, &places, leases_max);
+        self.bounds(&pools, &places, journal.rows_max);
         pools
     }
 
@@ -43,7 +52,7 @@ impl Check {
         if raw.name.is_none() && !self.is_wrong_within(&of_name) {
             self.refuse(&of_name, "expected the name of the pool");
         }
-        let queues = raw.queues.unwrap_or_default();
+        let queues = raw.queues.clone().unwrap_or_default();
         if queues.is_empty() && !self.is_wrong_within(&of_queues) {
             self.refuse(&of_queues, "expected the queues of the pool: one at least, as a name or a glob");
         }
@@ -53,6 +62,7 @@ impl Check {
             }
         }
         let strategy = raw.strategy.as_deref().and_then(QueueOrder::parse);
+        let fleet = self.fleet_pool(path, &raw);
         let weights = self.weights(path, strategy, raw.weights);
         for queue in weights.keys() {
             let is_its = !is_glob(queue) && queues.iter().any(|pattern| meet(pattern, queue));
@@ -63,7 +73,52 @@ impl Check {
         }
         let floor = self.queue_floor(path, &raw.starvation_prevention, queues.len().max(weights.len()));
         let (concurrency, isolated) = (raw.concurrency, raw.isolated == Some(true));
-        Some(PoolConfig { name: raw.name?, queues, concurrency, strategy, weights, isolated, floor })
+        Some(PoolConfig { name: raw.name?, queues, concurrency, fleet, strategy, weights, isolated, floor })
+    }
+
+    /// A bound of the fleet, and the keys that only such a pool has.
+    fn fleet_pool(&mut self, path: &str, raw: &RawPool) -> Option<FleetPool> {
+        let at = |key: &str| format!("{path}.{key}");
+        if raw.concurrency_of.as_deref() != Some("fleet") {
+            let is_set = [
+                ("on_hub_loss", raw.on_hub_loss.is_some()),
+                ("local_concurrency", raw.local_concurrency.is_some()),
+                ("longest_lease", raw.longest_lease.is_some()),
+            ];
+            for (key, _) in is_set.iter().filter(|(_, is_set)| *is_set) {
+                self.refuse(&at(key), "only `concurrency_of: fleet` uses it: set that, or leave it out");
+            }
+            return None;
+        }
+        if raw.concurrency.is_none() && !self.is_wrong_within(&at("concurrency")) {
+            self.refuse(&at("concurrency"), "expected the jobs that the workers of this sidecar hold at once at most");
+        }
+        if raw.on_hub_loss.is_none() && !self.is_wrong_within(&at("on_hub_loss")) {
+            self.refuse(&at("on_hub_loss"), "expected hold, local or refuse: what FETCHes do while the hub is away");
+        }
+        let on_hub_loss = LimitWithoutHub::parse(raw.on_hub_loss.as_ref()?)?;
+        match (on_hub_loss, raw.local_concurrency) {
+            (LimitWithoutHub::Local, None) if !self.is_wrong_within(&at("local_concurrency")) => {
+                let rule = "expected the jobs that the workers of this sidecar hold without a grant, for `local`";
+                self.refuse(&at("local_concurrency"), rule);
+            }
+            (LimitWithoutHub::Hold | LimitWithoutHub::Refuse, Some(_)) => {
+                self.refuse(&at("local_concurrency"), "only `on_hub_loss: local` uses it: leave it out");
+            }
+            _ => {}
+        }
+        let longest_lease = raw.longest_lease.as_deref().map_or(Ok(LONGEST_LEASE), parse_duration).ok()?;
+        Some(FleetPool { on_hub_loss, local: raw.local_concurrency, longest_lease })
+    }
+
+    /// Without a hub nothing is granted, and without a file the jobs of an earlier run would not count.
+    fn fleet_needs(&mut self, path: &str, journal: &Journal, has_hub: bool) {
+        if !has_hub && !self.is_wrong_within("hub") {
+            self.refuse(path, "`fleet` needs hub.urls: the hub grants the places");
+        } else if journal.path.is_none() && !self.is_wrong_within("journal") {
+            let rule = "`fleet` needs journal.path: a restarted sidecar knows by it which jobs its workers still hold";
+            self.refuse(path, rule);
+        }
     }
 
     /// A queue of an isolated pool is in no other isolated one, and by its name in no other pool at all.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::raw::{RawScheduling, RawStarvationPrevention};
+use super::super::sections::Journal;
 use super::super::types::{QueueFloor, Scheduling};
 use super::collect::Check;
 use crate::base::QueueOrder;
@@ -16,12 +17,12 @@ const ROTATION_INTERVAL: Duration = Duration::from_secs(30);
 const MIN_DISPATCH_RATIO: f64 = 0.05;
 
 impl Check {
-    /// Checks the section. `leases_max`: how many leases the journal remembers.
-    pub(super) fn scheduling(&mut self, raw: RawScheduling, leases_max: usize) -> Scheduling {
+    /// Checks the section. The journal remembers the leases of pools, and a hub bounds them for the fleet.
+    pub(super) fn scheduling(&mut self, raw: RawScheduling, journal: &Journal, has_hub: bool) -> Scheduling {
         let strategy = raw.strategy.as_deref().and_then(QueueOrder::parse);
         let weights = self.weights("scheduling", strategy, raw.weights);
         let floor = self.queue_floor("scheduling", &raw.starvation_prevention, weights.len());
-        let pools = self.pools(raw.pools, leases_max);
+        let pools = self.pools(raw.pools, journal, has_hub);
         if let Some(pool) = &raw.pool {
             let is_known = pools.iter().any(|it| it.name == *pool);
             if !is_known && !self.problems.keys().any(|path| path.starts_with("scheduling.pools")) {

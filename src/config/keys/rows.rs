@@ -150,6 +150,18 @@ const SCHEDULING: &[Key] = &[
     open("scheduling.pools[].queues", NAMES, "", "Its queues: names, or globs with `*` for any run of characters and `?` for one; required"),
     open("scheduling.pools[].concurrency", Integer(1, 1_000_000), "jobs",
         "The jobs that its workers hold at once at most, each sidecar for itself; without it there is no bound"),
+    key("scheduling.pools[].concurrency_of", Choice(&["sidecar", "fleet"]), "sidecar", "",
+        "Whether `concurrency` is the only bound, or the hub bounds the jobs of all sidecars together, too; `fleet` needs `hub.urls`, `journal.path`, \
+            `concurrency` and `on_hub_loss`"),
+    open("scheduling.pools[].on_hub_loss", Choice(LimitWithoutHub::NAMES), "",
+        "With `concurrency_of: fleet`, without a hub: `hold` keeps to the last grant until its time is over, and then fetches nothing; `local` holds \
+            `local_concurrency` jobs then; `refuse` fetches nothing as soon as no hub can be reached"),
+    open("scheduling.pools[].local_concurrency", Integer(1, 1_000_000), "jobs",
+        "The jobs that the workers of this sidecar hold at once without a grant, with `on_hub_loss: local` only: all sidecars together may then exceed \
+            the bound of the fleet"),
+    key("scheduling.pools[].longest_lease", Kind::Duration(SECOND, 86_400 * SECOND), "60s", "duration",
+        "With `concurrency_of: fleet`, the longest `visibility_timeout_ms` of a FETCH or a heartbeat: the hub counts the jobs of a killed sidecar for so \
+            long after its grant"),
     open("scheduling.pools[].strategy", Choice(QueueOrder::NAMES), "",
         "How its queues take turns; when absent, as the FETCH itself says, and else `round-robin`"),
     open("scheduling.pools[].weights", TextMap, "", "As `scheduling.weights`, for queues of the pool"),

@@ -137,3 +137,50 @@ fn no_queue_is_in_two_isolated_pools_nor_listed_where_it_never_comes() {
         loaded(&format!("{REGIONS}scheduling: {{ {} }}\n", two(one, other, isolated)));
     }
 }
+
+const OF_FLEET: &str = "concurrency: 4, concurrency_of: fleet";
+
+/// A configuration with a hub and a journal.
+fn with_hub(section: &str) -> String {
+    let hub =
+        "hub: { urls: [https://hub:8443], tls: { ca: ca.pem, cert: a.pem, key: b.pem } }\njournal: { path: /tmp/j }\n";
+    format!("{REGIONS}{hub}scheduling: {{ {section} }}\n")
+}
+
+#[test]
+fn a_pool_of_the_fleet_is_taken_over_and_read_back_from_what_is_in_force() {
+    let pool = |more: &str| pools(&format!("{{ name: a, queues: [x], {OF_FLEET}, {more} }}"));
+    let config = loaded(&with_hub(&pool("on_hub_loss: local, local_concurrency: 2, longest_lease: 5m"))).config;
+    let fleet = config.scheduling.pools[0].fleet.clone().unwrap();
+    assert_eq!((fleet.on_hub_loss, fleet.local), (LimitWithoutHub::Local, Some(2)));
+    assert_eq!(fleet.longest_lease, Duration::from_secs(300));
+    assert_eq!(loaded(&effective(&config)).config.scheduling, config.scheduling);
+    let config = loaded(&with_hub(&pool("on_hub_loss: hold"))).config;
+    assert_eq!(config.scheduling.pools[0].fleet.as_ref().unwrap().longest_lease, Duration::from_secs(60));
+}
+
+#[test]
+fn a_pool_of_the_fleet_needs_a_hub_a_journal_and_a_word_for_the_loss_of_the_hub() {
+    let refused_with_hub = |pool: &str, key: &str, words: &str| {
+        let text = with_hub(&pools(&format!("{{ name: a, queues: [x], {pool} }}")));
+        let problems = load_layers(&[&text], &[], &[]).expect_err(&text).problems;
+        let [problem] = problems.as_slice() else { panic!("{problems:?}\nin\n{text}") };
+        assert!(problem.key == format!("scheduling.pools[0].{key}") && problem.rule.contains(words), "{problem}");
+    };
+    refused_with_hub("concurrency_of: fleet, on_hub_loss: hold", "concurrency", "this sidecar");
+    refused_with_hub(OF_FLEET, "on_hub_loss", "hold, local or refuse");
+    refused_with_hub(&format!("{OF_FLEET}, on_hub_loss: local"), "local_concurrency", "for `local`");
+    refused_with_hub(
+        &format!("{OF_FLEET}, on_hub_loss: hold, local_concurrency: 1"),
+        "local_concurrency",
+        "leave it out",
+    );
+    for key in ["on_hub_loss: hold", "local_concurrency: 1", "longest_lease: 1m"] {
+        refused_with_hub(&format!("concurrency: 4, {key}"), key.split(':').next().unwrap(), "concurrency_of: fleet");
+    }
+    let pool = pools(&format!("{{ name: a, queues: [x], {OF_FLEET}, on_hub_loss: hold }}"));
+    refused(&pool, "scheduling.pools[0].concurrency_of", &["hub.urls"]);
+    let without_journal = with_hub(&pool).replace("journal: { path: /tmp/j }\n", "");
+    let problems = load_layers(&[&without_journal], &[], &[]).unwrap_err().problems;
+    assert!(problems[0].rule.contains("journal.path"), "{problems:?}");
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::LimitWithoutHub;
 use crate::base::QueueOrder;
 
 /// How the queues of a FETCH share the jobs that workers get. Spec: fair-scheduling 7, 8.
@@ -29,6 +30,8 @@ pub struct PoolConfig {
     pub queues: Vec<String>,
     /// The jobs that its workers hold at once at most, each sidecar for itself; none without a bound.
     pub concurrency: Option<u64>,
+    /// The bound over the workers of all sidecars, which the hub has; none where there is none. With it there is a `concurrency`.
+    pub fleet: Option<FleetPool>,
     /// How its queues take turns; none leaves it to the FETCH, and without its word they take turns one by one.
     pub strategy: Option<QueueOrder>,
     /// Weights of its queues, as those of [`Scheduling`].
@@ -37,6 +40,17 @@ pub struct PoolConfig {
     pub isolated: bool,
     /// The least that each of its queues with jobs gets.
     pub floor: Option<QueueFloor>,
+}
+
+/// A pool whose jobs the hub bounds for all sidecars together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetPool {
+    /// The fate of its FETCHes while the hub is away.
+    pub on_hub_loss: LimitWithoutHub,
+    /// The jobs that the workers of this sidecar hold at once without a grant, for [`LimitWithoutHub::Local`] only. At least 1.
+    pub local: Option<u64>,
+    /// The longest lease that a FETCH or a heartbeat may ask for.
+    pub longest_lease: Duration,
 }
 
 /// The least that each queue with jobs gets.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 const HOLDERS_MAX: usize = 20_000;
 /// A sidecar asks again at least every ten seconds: one that has missed three times needs nothing. Units: milliseconds.
 const NEEDS_FOR_MS: u64 = 30_000;
+/// After a silence of all sidecars each has so long to ask again: the longest wait between two tries to connect, and the request. Units: milliseconds.
+const RETURN_MS: u64 = 20_000;
 /// Clocks of two databases, or a request that was under way for long, differ by less. Units: milliseconds.
 const MARGIN_MS: u64 = 5_000;
 
@@ -20,6 +22,8 @@ pub(in crate::hub) struct Ask {
     pub(in crate::hub) sequence: u64,
     /// The most calls at once that it makes until there is another grant.
     pub(in crate::hub) holds: u64,
+    /// Those of `holds` that were granted to this process: a further call may begin in the place of one that ends.
+    pub(in crate::hub) granted: u64,
     /// The calls at once that its clients want.
     pub(in crate::hub) needs: u64,
     /// The calls at once that it would like to have.
@@ -92,6 +96,16 @@ impl Holders {
         self.0.retain(|_, it| it.ends_ms > now_ms);
     }
 
+    /// Keeps the holders over a silence in which none of them has asked: no hub was reached, and jobs may have gone on by heartbeats. Each has time
+    /// to ask again before others get its part.
+    pub(super) fn keep_over_silence(&mut self, ttl_ms: u64, now_ms: u64) {
+        let last = self.0.values().map(|it| it.needs_end_ms.saturating_sub(NEEDS_FOR_MS)).max().unwrap_or(now_ms);
+        if now_ms.saturating_sub(last) > ttl_ms / 2 {
+            let until = now_ms.saturating_add(RETURN_MS);
+            self.0.values_mut().for_each(|it| it.ends_ms = it.ends_ms.max(until));
+        }
+    }
+
     /// Divides the limit anew for requests: the calls of each are all that the process may make for `ttl_ms`, counted from before `now_ms`.
     /// The sum of all calls never rises above the limit by it. Where others lack calls that they are due, a holder gives back those beyond
     /// its own. Takes a step for each holder and one for each request.
@@ -112,7 +126,7 @@ impl Holders {
             // Beyond its own part a holder gets the calls that no other one holds or is due.
             let most = ask.wants.min(limit.saturating_sub(others.1).max(ask.needs.min(level)));
             // Further calls come from the part of the limit that has no holder.
-            let calls = most.min(ask.holds.max(free));
+            let calls = most.min(ask.granted.max(free));
             holder.calls = calls.max(ask.holds);
             holder.sequence = ask.sequence;
             holder.ends_ms =
@@ -171,6 +185,7 @@ mod tests {
             started_unix_ms: 1,
             sequence,
             holds,
+            granted: holds,
             needs,
             wants: needs + needs / 4 + 1,
             longest_call_ms: 25_000,
@@ -264,6 +279,37 @@ mod tests {
         assert_eq!(all.len(), 1);
         all.expire(TTL_MS + 25_000 + MARGIN_MS);
         assert_eq!(all.len(), 0);
+    }
+
+    #[test]
+    fn what_a_process_holds_of_an_earlier_one_is_counted_and_not_granted_again() {
+        let mut all = Holders::default();
+        assert_eq!(calls(all.one(10, &ask("a", 1, 0, 8), 0)), 10);
+        let restarted = Ask { started_unix_ms: 2, granted: 0, ..ask("a", 1, 6, 8) };
+        assert_eq!(calls(all.one(10, &restarted, 1)), 0);
+        assert_eq!(all.calls(), 16);
+        let ends = TTL_MS + 25_000 + MARGIN_MS;
+        all.expire(ends);
+        let later = Ask { started_unix_ms: 2, granted: 0, ..ask("a", 2, 2, 8) };
+        assert_eq!(calls(all.one(10, &later, ends)), 10);
+    }
+
+    #[test]
+    fn holders_are_kept_over_a_silence_of_all_until_they_could_ask_again() {
+        let mut all = Holders::default();
+        assert_eq!(calls(all.one(20, &ask("a", 1, 0, 8), 0)), 11);
+        assert_eq!(calls(all.one(20, &ask("b", 1, 0, 8), 0)), 9);
+        let late = 100 * TTL_MS;
+        let mut quick = all.clone();
+        quick.keep_over_silence(TTL_MS, TTL_MS / 2);
+        assert_eq!(quick, all, "no silence");
+        all.keep_over_silence(TTL_MS, late);
+        all.expire(late);
+        assert_eq!(calls(all.one(20, &ask("c", 1, 0, 8), late)), 0, "the jobs of both may go on");
+        assert_eq!(calls(all.one(20, &ask("b", 2, 9, 8), late)), 8);
+        all.keep_over_silence(TTL_MS, late + RETURN_MS);
+        all.expire(late + RETURN_MS);
+        assert_eq!(calls(all.one(20, &ask("c", 2, 0, 8), late + RETURN_MS)), 11, "a has gone");
     }
 
     /// A sidecar of the model: it makes as many calls as it may, and learns of grants or not.

@@ -1,4 +1,4 @@
-//! Fleet limits: calls at once to a region, over all sidecars, which the hub grants in parts.
+//! Fleet limits: calls at once to a region, or jobs at once of a pool of workers, over all sidecars, which the hub grants in parts.
 //!
 //! A sidecar asks for calls and gets a number of them for a time; until that is over it decides without the hub. Calls that it may still make are
 //! counted until then, whether it lives or not. The parts are in the record, so that hubs which share it grant from one limit.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use super::limit_settings::LimitSettings;
+use super::limit_settings::{LimitSettings, PoolSettings};
 use super::record::{Kept, Record, RecordError};
 use crate::base::RegionId;
 use holders::Holders;
@@ -41,10 +41,38 @@ struct Waiting {
     answer: oneshot::Sender<Result<Share, Rc<RecordError>>>,
 }
 
+/// The subject of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The calls to a region.
+    Region(RegionId),
+    /// The jobs of a pool of workers, by its name.
+    Pool(String),
+}
+
+/// A limit of the configuration.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) subject: Subject,
+    /// So many at once.
+    pub(super) most: u64,
+    ttl: Duration,
+}
+
+impl Bound {
+    /// Its key in the record. The id of a region has no slash.
+    fn key(&self) -> String {
+        match &self.subject {
+            Subject::Region(region) => region.to_string(),
+            Subject::Pool(name) => format!("pool/{name}"),
+        }
+    }
+}
+
 /// One limit.
 #[derive(Debug)]
 pub(super) struct Limit {
-    settings: LimitSettings,
+    bound: Bound,
     send: mpsc::Sender<Waiting>,
     /// The calls that sidecars held after the last change by this hub.
     granted: Cell<u64>,
@@ -57,12 +85,16 @@ pub(super) struct Limit {
 pub(super) struct Limits(Vec<Limit>);
 
 impl Limits {
-    pub(super) fn new(settings: Vec<LimitSettings>) -> Self {
-        let limit = |settings| {
+    pub(super) fn new(regions: &[LimitSettings], pools: &[PoolSettings]) -> Self {
+        let limit = |bound| {
             let (send, receive) = mpsc::channel(WAITING_MAX);
-            Limit { settings, send, granted: Cell::new(0), receive: Mutex::new(receive) }
+            Limit { bound, send, granted: Cell::new(0), receive: Mutex::new(receive) }
         };
-        Self(settings.into_iter().map(limit).collect())
+        let of_region =
+            |it: &LimitSettings| Bound { subject: Subject::Region(it.region.clone()), most: it.calls, ttl: it.ttl.0 };
+        let of_pool =
+            |it: &PoolSettings| Bound { subject: Subject::Pool(it.name.clone()), most: it.concurrency, ttl: it.ttl.0 };
+        Self(regions.iter().map(of_region).chain(pools.iter().map(of_pool)).map(limit).collect())
     }
 
     /// Grants the calls that wait, for ever.
@@ -74,25 +106,25 @@ impl Limits {
     /// The limits with their holders. Shape: by the order of the configuration.
     ///
     /// Errors: [`RecordError`].
-    pub(super) async fn holders(&self, record: &Record) -> Result<Vec<(&LimitSettings, Holders)>, RecordError> {
+    pub(super) async fn holders(&self, record: &Record) -> Result<Vec<(&Bound, Holders)>, RecordError> {
         let mut all = Vec::new();
-        for Limit { settings, .. } in &self.0 {
-            let saved = record.limit(settings.region.as_str()).await?;
+        for Limit { bound, .. } in &self.0 {
+            let saved = record.limit(&bound.key()).await?;
             let mut holders = Limit::read(&saved.holders)?;
             holders.expire(saved.now_ms);
-            all.push((settings, holders));
+            all.push((bound, holders));
         }
         Ok(all)
     }
 
-    /// The region, the calls and the held calls of each limit.
-    pub(super) fn counts(&self) -> impl Iterator<Item = (&str, u64, u64)> {
-        self.0.iter().map(|it| (it.settings.region.as_str(), it.settings.calls, it.granted.get()))
+    /// Each limit with the sum that sidecars held of it after the last change by this hub.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&Bound, u64)> {
+        self.0.iter().map(|it| (&it.bound, it.granted.get()))
     }
 
-    /// The limit of a region.
-    pub(super) fn of(&self, region: &RegionId) -> Option<&Limit> {
-        self.0.iter().find(|it| it.settings.region == *region)
+    /// The limit of a region or a pool.
+    pub(super) fn of(&self, subject: &Subject) -> Option<&Limit> {
+        self.0.iter().find(|it| it.bound.subject == *subject)
     }
 }
 
@@ -116,15 +148,18 @@ impl Limit {
 
     /// The shares of these requests, once the record has them; and the number of holders.
     async fn shares(&self, record: &Record, batch: &[Waiting]) -> Result<(Vec<Share>, usize), RecordError> {
-        let LimitSettings { region, calls, .. } = &self.settings;
+        let (key, ttl_ms) = (self.bound.key(), self.ttl_ms());
         for _ in 0..TRIES_MAX {
-            let saved = record.limit(region.as_str()).await?;
+            let saved = record.limit(&key).await?;
             let mut holders = Self::read(&saved.holders)?;
+            if matches!(self.bound.subject, Subject::Pool(_)) {
+                holders.keep_over_silence(ttl_ms, saved.now_ms);
+            }
             holders.expire(saved.now_ms);
             let asks: Vec<&Ask> = batch.iter().map(|it| &it.ask).collect();
-            let shares = holders.share(*calls, self.settings.ttl_ms(), &asks, saved.now_ms);
+            let shares = holders.share(self.bound.most, ttl_ms, &asks, saved.now_ms);
             let after = json!(holders).to_string();
-            if record.change_limit(region.as_str(), saved.version, after).await? == Kept::Kept {
+            if record.change_limit(&key, saved.version, after).await? == Kept::Kept {
                 self.granted.set(holders.calls());
                 return Ok((shares, holders.len()));
             }
@@ -148,12 +183,12 @@ impl Limit {
 
     /// How long a grant lasts. Units: milliseconds.
     pub(super) fn ttl_ms(&self) -> u64 {
-        self.settings.ttl_ms()
+        u64::try_from(self.bound.ttl.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// When a sidecar is to ask again. Units: milliseconds.
     pub(super) fn renew_ms(&self) -> u64 {
-        let renew = (self.settings.ttl.0 / RENEWALS).clamp(RENEW.1, RENEW.0);
+        let renew = (self.bound.ttl / RENEWALS).clamp(RENEW.1, RENEW.0);
         u64::try_from(renew.as_millis()).unwrap_or(u64::MAX)
     }
 }

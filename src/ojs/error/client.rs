@@ -85,6 +85,18 @@ impl ErrorDocument {
         Self::new(Reason::PoolUnclear, message).with("field", field)
     }
 
+    /// 400: a call leases a job of a pool of the fleet for longer than the hub counts it. Units: milliseconds.
+    #[must_use]
+    pub fn pool_lease(longest_ms: u64) -> Self {
+        let message = format!(
+            "the hub bounds the jobs of this pool for the fleet, and counts each for {longest_ms} ms of a lease at most: send `visibility_timeout_ms` as a number up to \
+             that (a FETCH without one asks for 30000), or have the operator raise `longest_lease` of the pool"
+        );
+        Self::new(Reason::PoolLease, message)
+            .with("field", "visibility_timeout_ms")
+            .with("longest_lease_ms", longest_ms)
+    }
+
     /// 403: a routing rule of the operator does not permit the region that the job is pinned to.
     #[must_use]
     pub fn pin_not_permitted(region: &str) -> Self {

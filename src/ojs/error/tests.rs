@@ -4,12 +4,13 @@ use crate::ojs::answer::is_error_document;
 use crate::ojs::fault::Fault;
 
 /// The refusals of FETCHes by pools of workers.
-fn of_pools() -> [ErrorDocument; 4] {
+fn of_pools() -> [ErrorDocument; 5] {
     [
         ErrorDocument::pool_mismatch("general"),
         ErrorDocument::unknown_pool(["general"]),
         ErrorDocument::pool_unclear("queues"),
         ErrorDocument::pool_isolated(),
+        ErrorDocument::pool_lease(60_000),
     ]
 }
 

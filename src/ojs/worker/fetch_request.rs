@@ -74,6 +74,12 @@ impl<'b> FetchRequest<'b> {
         self.members.number(VISIBILITY)
     }
 
+    /// Whether it says how long in a way that is no number: a server may read another one than we do.
+    #[must_use]
+    pub fn has_odd_visibility(&self) -> bool {
+        self.members.number(VISIBILITY).is_none() && self.members.raw(VISIBILITY).is_some_and(|raw| raw != "null")
+    }
+
     /// The worker's own words about turns. None where there are none, or where they could be read in two ways.
     #[must_use]
     pub fn own_turns(&self) -> Option<OwnTurns> {

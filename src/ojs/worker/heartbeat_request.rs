@@ -89,6 +89,12 @@ impl<'b> HeartbeatRequest<'b> {
         self.members.number(VISIBILITY)
     }
 
+    /// Whether it says how long in a way that is no number: a server may read another one than we do.
+    #[must_use]
+    pub fn has_odd_visibility(&self) -> bool {
+        self.members.number(VISIBILITY).is_none() && self.members.raw(VISIBILITY).is_some_and(|raw| raw != "null")
+    }
+
     /// The heartbeat for the jobs that are `wanted`, everything else as the client wrote it. `body` is the body that it
     /// was read from.
     ///

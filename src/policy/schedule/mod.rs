@@ -10,6 +10,7 @@
 
 mod account;
 mod lists;
+mod pool_grant;
 mod pools;
 mod recent;
 mod rules;
@@ -20,6 +21,7 @@ mod turns;
 mod waits;
 
 pub use lists::Lists;
+pub use pool_grant::{PoolGrant, PoolSeen};
 pub use pools::{Pool, PoolError, Pools};
 pub use rules::Rules;
 pub use tally::{Dispatched, Tally};

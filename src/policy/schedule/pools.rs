@@ -1,7 +1,9 @@
 //! The pools of workers: which of them a worker belongs to, and which queues it may have jobs of.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use super::pool_grant::PoolGrant;
 use super::rules::Rules;
 use crate::config::{PoolConfig, Scheduling};
 use crate::policy::glob::Glob;
@@ -12,9 +14,19 @@ pub struct Pool {
     name: Arc<str>,
     queues: Vec<(Arc<str>, Glob)>,
     concurrency: Option<u64>,
+    fleet: Option<OfFleet>,
     isolated: bool,
     rules: Rules,
     is_silent: bool,
+}
+
+/// The bound of a pool in the fleet.
+#[derive(Debug)]
+struct OfFleet {
+    grant: Arc<PoolGrant>,
+    /// The jobs at once without a grant.
+    local: u64,
+    longest_lease: Duration,
 }
 
 /// The pools of a configuration.
@@ -38,9 +50,16 @@ pub enum PoolError<'p> {
 }
 
 impl Pool {
-    fn of(pool: &PoolConfig) -> Self {
+    /// `old`: the pools until now, of which it takes over the grant.
+    fn of(pool: &PoolConfig, old: Option<&Pools>) -> Self {
         let name: Arc<str> = pool.name.as_str().into();
+        let fleet = pool.fleet.as_ref().map(|fleet| {
+            let known = old.and_then(|old| old.all().find(|it| it.name == name)?.grant());
+            let grant = known.map(Arc::clone).unwrap_or_default();
+            OfFleet { grant, local: fleet.local.unwrap_or(0), longest_lease: fleet.longest_lease }
+        });
         Self {
+            fleet,
             queues: pool.queues.iter().map(|queue| (queue.as_str().into(), Glob::new(queue))).collect(),
             concurrency: pool.concurrency,
             isolated: pool.isolated,
@@ -60,6 +79,28 @@ impl Pool {
     #[must_use]
     pub const fn concurrency(&self) -> Option<u64> {
         self.concurrency
+    }
+
+    /// The jobs that its workers may hold at once now: those of the configuration, and with a bound of the fleet no more than are granted.
+    #[must_use]
+    pub fn bound(&self, now: Instant) -> u64 {
+        let granted = |fleet: &OfFleet| {
+            let grant = fleet.grant.grant();
+            grant.ends(now).map_or(fleet.local, |_| grant.calls(now))
+        };
+        self.concurrency.unwrap_or(u64::MAX).min(self.fleet.as_ref().map_or(u64::MAX, granted))
+    }
+
+    /// Its part of the fleet's places; none where the bound is that of this sidecar alone.
+    #[must_use]
+    pub fn grant(&self) -> Option<&Arc<PoolGrant>> {
+        self.fleet.as_ref().map(|fleet| &fleet.grant)
+    }
+
+    /// The longest lease of its jobs; none where there may be any.
+    #[must_use]
+    pub fn longest_lease(&self) -> Option<Duration> {
+        self.fleet.as_ref().map(|fleet| fleet.longest_lease)
     }
 
     /// Its queues, as the configuration writes them.
@@ -96,10 +137,10 @@ impl Pool {
 }
 
 impl Pools {
-    /// The pools of a configuration.
+    /// The pools of a configuration. Grants go on from those of `old`, the pools until now.
     #[must_use]
-    pub fn of(scheduling: &Scheduling) -> Self {
-        let all: Vec<Pool> = scheduling.pools.iter().map(Pool::of).collect();
+    pub fn of(scheduling: &Scheduling, old: Option<&Self>) -> Self {
+        let all: Vec<Pool> = scheduling.pools.iter().map(|pool| Pool::of(pool, old)).collect();
         let own = scheduling.pool.as_deref().and_then(|own| all.iter().position(|pool| *pool.name == *own));
         let isolates = all.iter().any(|pool| pool.isolated);
         let weighted = scheduling.weights.keys().map(|queue| queue.as_str().into()).collect();
@@ -187,6 +228,7 @@ mod tests {
             name: name.to_owned(),
             queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
             concurrency: None,
+            fleet: None,
             strategy: None,
             weights: std::collections::BTreeMap::new(),
             isolated,
@@ -201,7 +243,7 @@ mod tests {
             pool("general", &["default", "email"], false),
             pool("mail", &["email", "sms"], false),
         ];
-        Pools::of(&Scheduling { pool: own.map(str::to_owned), pools, ..Scheduling::default() })
+        Pools::of(&Scheduling { pool: own.map(str::to_owned), pools, ..Scheduling::default() }, None)
     }
 
     #[test]
@@ -233,9 +275,31 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_of_the_fleet_goes_on_over_a_reload_and_is_never_above_that_of_the_sidecar() {
+        use crate::config::{FleetPool, LimitWithoutHub};
+
+        let scheduling = |concurrency, local| {
+            let fleet =
+                FleetPool { on_hub_loss: LimitWithoutHub::Local, local, longest_lease: Duration::from_secs(60) };
+            let pool =
+                PoolConfig { concurrency: Some(concurrency), fleet: Some(fleet), ..pool("pay", &["payments"], false) };
+            Scheduling { pools: vec![pool], ..Scheduling::default() }
+        };
+        let (now, end) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+        let first = Pools::of(&scheduling(4, None), None);
+        let bound = |pools: &Pools, at| pools.all().next().unwrap().bound(at);
+        assert_eq!(bound(&first, now), 0, "nothing is granted");
+        first.all().next().unwrap().grant().unwrap().grant().take(3, end);
+        assert_eq!((bound(&first, now), bound(&first, end)), (3, 0));
+        let second = Pools::of(&scheduling(2, Some(1)), Some(&first));
+        assert_eq!((bound(&second, now), bound(&second, end)), (2, 1));
+        assert_eq!(bound(&first, end), 0, "a reload that fails changes nothing");
+    }
+
+    #[test]
     fn an_isolated_queue_has_its_pool_also_beside_a_pool_of_all_queues() {
         let all = vec![pool("pay", &["payments"], true), pool("general", &["*"], false)];
-        let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() });
+        let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() }, None);
         let name = |queues: &[&str]| pools.of_worker(None, queues).unwrap().map(|pool| pool.name().to_string());
         assert_eq!([name(&["payments"]), name(&["email"])], [Some("pay".to_owned()), Some("general".to_owned())]);
         assert_eq!(name(&["payments", "email"]), None);
@@ -258,7 +322,7 @@ mod tests {
         ) {
             // Pool n has queue n; the last queue is in none.
             let all = (0..4).map(|at| pool(&format!("p{at}"), &[&format!("q{at}")], isolated[at])).collect();
-            let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() });
+            let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() }, None);
             let own = worker.map(|at| pools.of_worker(Some(&format!("p{at}")), &[]).unwrap().unwrap());
             let is_open = queue == 4 || !isolated[queue] || worker == Some(queue);
             prop_assert_eq!(pools.permit(own, &format!("q{queue}")), is_open);

@@ -16,6 +16,7 @@
 //!
 //! Spec: ojs-protocol 2.2, 5.3, 5.4; fair-scheduling 6.
 
+mod bounded;
 mod claim;
 mod paused;
 mod pooled;
@@ -87,6 +88,7 @@ pub(crate) async fn fetch(
     if !exchange.client().is_disconnected() && round.take_places() {
         round.ask_local().await;
         round.ask_others(exchange.client()).await;
+        round.note_left_places();
     }
     exchange.upstream = started.elapsed();
     if exchange.client().is_disconnected()

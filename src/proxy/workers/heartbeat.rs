@@ -44,7 +44,7 @@ const SEARCHES_MAX: usize = 64;
 
 /// Passes on that a worker is alive.
 ///
-/// Errors: 400 for a body in which two servers could read two lists of jobs; when no region answered, 503
+/// Errors: 400 for a body in which two servers could read two lists of jobs, and `pool_lease` for a longer lease than a pool of the fleet permits; when no region answered, 503
 /// `owner_unavailable` where nothing reached the local one, else 504.
 pub(crate) async fn heartbeat(
     proxy: &Proxy,
@@ -54,6 +54,7 @@ pub(crate) async fn heartbeat(
     let (head, body) = read(proxy, exchange, request).await?;
     let depth_max = proxy.shared.config.limits.json_depth;
     let beat = HeartbeatRequest::read(&body, depth_max).map_err(|fault| ErrorDocument::from_fault(&fault))?;
+    check_lease(proxy, &beat)?;
     let started = Instant::now();
     let split = Split::of(proxy, &beat);
     let worker_id = beat.worker_id();
@@ -72,6 +73,26 @@ pub(crate) async fn heartbeat(
     }
     exchange.upstream = started.elapsed();
     answer(proxy, exchange, local, others)
+}
+
+/// That no job of a pool of the fleet is leased for longer than the hub counts it.
+///
+/// Errors: 400 `pool_lease`.
+fn check_lease(proxy: &Proxy, beat: &HeartbeatRequest<'_>) -> Result<(), ErrorDocument> {
+    let shared = &proxy.shared;
+    let asked = beat.visibility_ms();
+    if shared.pools.all().all(|pool| pool.grant().is_none()) || (asked.is_none() && !beat.has_odd_visibility()) {
+        return Ok(());
+    }
+    let longest = beat.ids().filter_map(|id| {
+        let name = shared.journal.pool_of(id)?;
+        shared.pools.all().find(|pool| *pool.name() == name)?.longest_lease()
+    });
+    let longest = longest.min().map(|longest| u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
+    match longest.filter(|longest| asked.is_none_or(|asked| asked > *longest)) {
+        Some(longest) => Err(ErrorDocument::pool_lease(longest)),
+        None => Ok(()),
+    }
 }
 
 /// Which region hears of which job.

@@ -16,6 +16,7 @@ mod limits;
 mod look_ups;
 mod messages;
 mod outcomes;
+mod pools;
 mod postgres;
 mod promotion;
 mod regions;

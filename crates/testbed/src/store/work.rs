@@ -74,7 +74,23 @@ impl Store {
                 });
             });
         }
+        self.note_active(&claim.queues);
         ids.iter().filter_map(|id| self.jobs.get(id)).collect()
+    }
+
+    /// Notes how many jobs of these queues are active: their number rises with a claim only.
+    fn note_active(&mut self, queues: &[String]) {
+        for queue in queues {
+            let is_its = |job: &&Job| job.state == JobState::Active && job.envelope.queue == *queue;
+            let active = self.jobs.values().filter(is_its).count();
+            let most = self.most_active.entry(queue.clone()).or_default();
+            *most = active.max(*most);
+        }
+    }
+
+    /// The most active jobs of a queue that there were at once: fetched, not acknowledged, and within their leases.
+    pub(crate) fn most_active(&self, queue: &str) -> usize {
+        self.most_active.get(queue).copied().unwrap_or(0)
     }
 
     pub(crate) fn ack(&mut self, id: &str, result: Option<Raw>) -> Result<&Job, Refused> {

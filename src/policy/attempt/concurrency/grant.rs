@@ -103,6 +103,12 @@ impl Grant {
         if self.has_ended(now) { self.otherwise.load(Relaxed) } else { halves(self.calls.load(Relaxed)).0 }
     }
 
+    /// When the grant ends; none without one, and from its end on.
+    #[must_use]
+    pub fn ends(&self, now: Instant) -> Option<Instant> {
+        self.ends.read().filter(|ends| *ends > now)
+    }
+
     /// The sequence of the next request to the hub. It goes on over a reload of the configuration, as the calls do.
     pub fn next_sequence(&self) -> u64 {
         self.sequence.fetch_add(1, Relaxed) + 1

@@ -10,7 +10,7 @@ use crate::ojs::worker::{ClaimedJob, FetchRequest};
 use crate::proxy::locate::find::asker;
 
 /// How long a job is leased when the call does not say. Spec: ojs-protocol 2.4.
-const LEASE: Duration = Duration::from_secs(30);
+pub(super) const LEASE: Duration = Duration::from_secs(30);
 /// The longest lease that is remembered, for any longer one in the call.
 const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 

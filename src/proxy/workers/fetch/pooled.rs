@@ -2,8 +2,11 @@
 //!
 //! Spec: fair-scheduling 6.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
+use super::claim::LEASE;
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::FetchRequest;
 use crate::policy::{Pool, PoolError};
@@ -13,7 +16,7 @@ use crate::proxy::{body::collect::hold, state::Proxy};
 /// to be taken out.
 ///
 /// Errors: 409 `pool_mismatch` for another pool than that of the sidecar, 400 `pool_unknown` for one that there is not, 403 `pool_isolated` when no queue is
-/// left, 400 for a call that servers could read in two ways.
+/// left, 400 for a call that servers could read in two ways, and 400 `pool_lease` for a longer lease than a pool of the fleet permits.
 pub(super) fn of_pool(proxy: &Proxy, body: Bytes) -> Result<(Option<&Pool>, Bytes), ErrorDocument> {
     let pools = &proxy.shared.pools;
     let unclear = |fault| ErrorDocument::from_fault(&fault);
@@ -31,6 +34,13 @@ pub(super) fn of_pool(proxy: &Proxy, body: Bytes) -> Result<(Option<&Pool>, Byte
         }
         if is_bounded && claims.count().is_none() {
             return Err(ErrorDocument::pool_unclear("count"));
+        }
+        if let Some(longest) = pool.and_then(Pool::longest_lease) {
+            // A server reads 0 and nothing alike.
+            let asked = claims.visibility_ms().filter(|ms| *ms > 0).map_or(LEASE, Duration::from_millis);
+            if asked > longest || claims.has_odd_visibility() {
+                return Err(ErrorDocument::pool_lease(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)));
+            }
         }
         let may_have = |queue: &str| pools.permit(pool, queue);
         let left = queues.iter().filter(|queue| may_have(queue)).count();

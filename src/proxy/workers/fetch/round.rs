@@ -54,16 +54,16 @@ pub(super) struct Round<'p, 'b> {
     pub(super) first: bool,
     /// Whether the jobs are not just those of the answer that others are put into.
     pub(super) changed: bool,
-    proxy: &'p Proxy,
+    pub(super) proxy: &'p Proxy,
     class: Class,
-    head: Head,
+    pub(super) head: Head,
     body: &'b Bytes,
     claims: Option<&'b FetchRequest<'b>>,
     worker: Option<&'b str>,
     turn: Option<Turn<'p, 'b>>,
-    pool: Option<&'p Pool>,
+    pub(super) pool: Option<&'p Pool>,
     /// The places that its pool has for further jobs; none without a bound.
-    places: Option<AskedPlaces>,
+    pub(super) places: Option<AskedPlaces>,
 }
 
 impl<'p, 'b> Round<'p, 'b> {
@@ -106,26 +106,11 @@ impl<'p, 'b> Round<'p, 'b> {
     }
 
     /// How many jobs the worker still wants; `None` where the call does not say it in a way that we can count by.
-    fn missing(&self) -> Option<usize> {
+    pub(super) fn missing(&self) -> Option<usize> {
         let wanted = self.claims.filter(|claims| claims.queues().next().is_some())?.count()?;
         let missing = wanted.saturating_sub(self.jobs.len());
         let places = self.places.as_ref().map(|places| usize::try_from(places.left()).unwrap_or(usize::MAX));
         Some(places.map_or(missing, |left| missing.min(left)))
-    }
-
-    /// Sets places of the worker's pool aside for the missing jobs. Returns whether regions may be asked: the pool has no bound, or a place is left.
-    pub(super) fn take_places(&mut self) -> bool {
-        let bounded = self.pool.and_then(|pool| Some((pool.name(), pool.concurrency()?)));
-        let Some((pool, bound)) = bounded else { return true };
-        let missing = self.missing().unwrap_or_default() as u64;
-        let places = self.proxy.shared.journal.ask_places(pool, missing, bound);
-        let is_left = places.left() > 0;
-        if !is_left && missing > 0 {
-            let shared = &self.proxy.shared;
-            shared.tally.lock().waits.turned_away(pool, shared.registry.clock().now());
-        }
-        self.places = Some(places);
-        is_left
     }
 
     /// Asks the local region for all that is missing.
@@ -298,7 +283,10 @@ impl<'p, 'b> Round<'p, 'b> {
             let count = leases.len() as u64;
             shared.journal.leased(leases.into_iter());
             // Afterwards, so that no other FETCH takes their places in between.
-            self.places.iter_mut().for_each(|places| places.came(count));
+            let held = self.places.as_mut().map(|places| places.came(count));
+            if let Some((grant, held)) = self.pool.and_then(Pool::grant).zip(held) {
+                grant.came(count, held);
+            }
         }
         if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
             shared.workers.fetched(worker, region, now);
