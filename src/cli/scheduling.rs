@@ -1,4 +1,4 @@
-//! `ojs-sidecar scheduling`: the pools of workers of a running sidecar, and the shares of their queues.
+//! `ojs-sidecar scheduling`: the pools of workers of a running sidecar, the shares of their queues, and their turns.
 
 use bytes::Bytes;
 use http::Method;
@@ -11,9 +11,10 @@ use super::query::{Question, cell, document, list, table};
 
 const POOL_HEADS: [&str; 8] =
     ["POOL", "QUEUES", "STRATEGY", "WEIGHTS", "ISOLATED", "WORKERS", "ACTIVE JOBS", "CONCURRENCY"];
+const TURN_HEADS: [&str; 6] = ["REGION", "POOL", "STRATEGY", "QUEUE", "JOBS BEHIND", "OWED BY ITS FLOOR"];
 const QUEUE_HEADS: [&str; 5] = ["QUEUE", "JOBS IN A MINUTE", "SHARE", "MEAN WAIT MS", "ACTIVE JOBS"];
 
-/// Prints the pools and their queues as two tables, or both answers as the members `pools` and `stats` of one JSON object.
+/// Prints the pools, their queues and the turns of these as tables, or both answers as the members `pools` and `stats` of one JSON object.
 pub(super) fn scheduling(query: &QueryArgs) -> u8 {
     let ask = |path, member| {
         document(query, Question { method: Method::GET, path, body: Bytes::new(), member }).map(|(answer, _)| answer)
@@ -31,6 +32,16 @@ pub(super) fn scheduling(query: &QueryArgs) -> u8 {
     table(POOL_HEADS, list(&pools["items"]).iter().map(pool_row).collect());
     say("");
     table(QUEUE_HEADS, list(&stats["queues"]).iter().map(queue_row).collect());
+    let turns = list(&stats["turns"]);
+    if !turns.is_empty() {
+        say("");
+        table(TURN_HEADS, turns.iter().flat_map(turn_rows).collect());
+        say("");
+        turns.iter().filter_map(last_fetch).for_each(say);
+    }
+    for queue in list(&stats["starved"]) {
+        say(format_args!("{} starves: jobs wait in it, and its workers here get none of it", cell(queue)));
+    }
     DONE
 }
 
@@ -51,6 +62,32 @@ fn pool_row(pool: &Value) -> [String; 8] {
         text("active_jobs"),
         text("concurrency"),
     ]
+}
+
+/// The rows of a list of queues that workers ask for.
+fn turn_rows(turns: &Value) -> Vec<[String; 6]> {
+    let of = |key: &str| cell(&turns[key]);
+    let row = |queue: &Value| {
+        let [name, behind, owed] = ["name", "behind", "owed"].map(|key| cell(&queue[key]));
+        [of("region"), of("pool"), of("strategy"), name, behind, owed]
+    };
+    list(&turns["queues"]).iter().map(row).collect()
+}
+
+/// Why the last FETCH of a list went where it did.
+fn last_fetch(turns: &Value) -> Option<String> {
+    let last = turns["last_fetch"].as_object()?;
+    let queues = list(&turns["queues"]).iter().map(|queue| cell(&queue["name"])).collect::<Vec<_>>().join(", ");
+    let reason = match last.get("reason").and_then(Value::as_str) {
+        Some("floor") => "its floor owed it a turn",
+        Some("turn") => "it was next by the weights",
+        Some("deepest") => "most jobs wait there",
+        _ => "it is the first of the list",
+    };
+    let jobs =
+        last.get("jobs").and_then(Value::as_u64).map_or("no answer yet".to_owned(), |jobs| format!("{jobs} jobs"));
+    let cell_of = |key: &str| last.get(key).map(cell).unwrap_or_default();
+    Some(format!("last FETCH of {queues}: {} first, {reason}; {jobs}, {} s ago", cell_of("first"), cell_of("age_s")))
 }
 
 fn queue_row(queue: &Value) -> [String; 5] {

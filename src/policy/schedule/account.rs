@@ -46,6 +46,11 @@ impl Account {
         self.owe(paid);
     }
 
+    /// The jobs that its floor owes it. Units: millionths.
+    pub(super) const fn owed(&self) -> u64 {
+        self.owed
+    }
+
     /// Its floor owes it further jobs. Units: millionths.
     pub(super) fn owe(&mut self, part: u64) {
         self.owed = self.owed.saturating_add(part).min(OWED_MAX);

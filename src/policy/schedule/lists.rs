@@ -15,6 +15,19 @@ const LISTS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub struct Lists(Vec<List>);
 
+/// A list of queues with its turns, for people.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownList<'l> {
+    /// The region that is asked for the jobs.
+    pub region: RegionIndex,
+    /// The queues, as the worker names them.
+    pub queues: &'l [String],
+    /// The rules of their turns.
+    pub rules: &'l Rules,
+    /// Their turns.
+    pub turns: &'l Turns,
+}
+
 #[derive(Debug)]
 struct List {
     region: RegionIndex,
@@ -40,6 +53,16 @@ impl Lists {
         let list = &mut self.0[place];
         list.asked_at = now;
         &mut list.turns
+    }
+
+    /// The lists that workers asked for, and their turns.
+    pub fn all(&self) -> impl Iterator<Item = ShownList<'_>> {
+        self.0.iter().map(|list| ShownList {
+            region: list.region,
+            queues: &list.queues,
+            rules: &list.rules,
+            turns: &list.turns,
+        })
     }
 
     fn begin(&mut self, region: RegionIndex, queues: &[&str], rules: &Rules, draw: Draw, now: Instant) -> usize {

@@ -20,7 +20,7 @@ mod tests;
 mod turns;
 mod waits;
 
-pub use lists::Lists;
+pub use lists::{Lists, ShownList};
 pub use pool_grant::{PoolGrant, PoolSeen};
 pub use pools::{Pool, PoolError, Pools};
 pub use rules::Rules;

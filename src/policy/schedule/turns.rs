@@ -59,6 +59,55 @@ pub struct Turns {
     recent: Recent,
     /// The number of the last turn.
     turn: u64,
+    last: Option<LastCall>,
+}
+
+/// The reason why a queue was served first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadReason {
+    /// Its floor owed it a turn.
+    Floor,
+    /// It was its turn by the weights.
+    Turn,
+    /// Most jobs wait there.
+    Deepest,
+    /// It is the first one of the list.
+    Listed,
+}
+
+impl HeadReason {
+    /// Its word in answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Turn => "turn",
+            Self::Deepest => "deepest",
+            Self::Listed => "listed",
+        }
+    }
+}
+
+/// The last call of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastCall {
+    /// The place of the queue that was served first.
+    pub head: usize,
+    /// The reason for it.
+    pub reason: HeadReason,
+    /// The jobs that came of all queues; none until the region has answered.
+    pub came: Option<u64>,
+    /// When it was made.
+    pub at: Instant,
+}
+
+/// The account of a queue, for people.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueTurn {
+    /// Jobs of a queue of weight 1 that come before its own next one by the weights; 0 for the next in turn.
+    pub behind: f64,
+    /// Jobs that its floor owes it.
+    pub owed: f64,
 }
 
 #[derive(Debug)]
@@ -100,6 +149,7 @@ impl Turns {
             queues: queues.iter().map(queue).collect(),
             recent: Recent::new(interval, now),
             turn: FIRST_TURN,
+            last: None,
         }
     }
 
@@ -123,6 +173,7 @@ impl Turns {
         let asked = count.clamp(1, COUNT_MAX);
         let mut order = places.to_vec();
         order.sort_by_cached_key(|place| self.rank(*place, asked, now));
+        self.last = order.first().map(|head| self.call(*head, asked, now));
         let paid = order.first().map_or(0, |head| self.pay(*head, asked, now));
         Call { order, count, paid }
     }
@@ -137,6 +188,9 @@ impl Turns {
         };
         let of = |place: usize| came.get(place).copied().unwrap_or_default();
         let total = call.order.iter().map(|place| of(*place)).sum();
+        if let Some(last) = &mut self.last {
+            last.came = Some(total);
+        }
         self.recent.add(total, now);
         self.owe_all(total, now);
         // The queue has had its turn, also where it was empty.
@@ -158,6 +212,31 @@ impl Turns {
             account.found_empty(served.unwrap_or_default());
             (account.turn, account.turn_at) = (self.turn, now);
         }
+    }
+
+    /// The last call; none before the first.
+    #[must_use]
+    pub const fn last(&self) -> Option<LastCall> {
+        self.last
+    }
+
+    /// The turns of each queue, by its place in the list.
+    pub fn queues(&self) -> impl Iterator<Item = QueueTurn> {
+        let first = self.queues.iter().map(|queue| queue.account.next).min().unwrap_or_default();
+        self.queues.iter().map(move |queue| QueueTurn {
+            behind: parts(queue.account.next - first, STEP),
+            owed: parts(queue.account.owed(), u64::from(WHOLE)),
+        })
+    }
+
+    fn call(&self, head: usize, count: u64, now: Instant) -> LastCall {
+        let reason = match self.strategy {
+            _ if self.is_owed(&self.queues[head].account, count, now) => HeadReason::Floor,
+            QueueOrder::Strict => HeadReason::Listed,
+            QueueOrder::RoundRobin | QueueOrder::Weighted => HeadReason::Turn,
+            QueueOrder::LeastLoaded => HeadReason::Deepest,
+        };
+        LastCall { head, reason, came: None, at: now }
     }
 
     fn rank(&self, place: usize, count: u64, now: Instant) -> Rank {
@@ -200,4 +279,9 @@ impl Turns {
         let queue = &mut self.queues[place];
         queue.account.take_back(queue.step, count, paid);
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "turns and jobs for people")]
+fn parts(of: u64, unit: u64) -> f64 {
+    of as f64 / unit as f64
 }

@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Method, Request, Response};
 use serde_json::{Map, Value, json};
 
 use crate::net::IncomingBody;
 use crate::ojs::{ErrorDocument, normal_path};
-use crate::policy::Pool;
+use crate::policy::{Pool, ShownList};
 use crate::proxy::{
     call::exchange::Exchange,
     state::{Proxy, Reply},
@@ -95,6 +96,7 @@ fn stats(proxy: &Proxy, figures: &Figures) -> Value {
     let names: BTreeSet<&Arc<str>> = proxy.shared.pools.all().flat_map(Pool::queues).collect();
     let mut tally = proxy.shared.tally.lock();
     let rows: Vec<_> = names.into_iter().map(|name| (name, tally.queue(name, now))).collect();
+    let starved: Vec<String> = tally.waits.starved().map(str::to_owned).collect();
     drop(tally);
     let all: u64 = rows.iter().map(|(_, it)| it.jobs).sum();
     #[expect(clippy::cast_precision_loss, reason = "jobs of a minute")]
@@ -108,5 +110,38 @@ fn stats(proxy: &Proxy, figures: &Figures) -> Value {
             "active_jobs": figures.by_queue.get(*name).copied().unwrap_or(0),
         })
     };
-    json!({ "queues": rows.iter().map(queue).collect::<Vec<_>>(), "window": "PT1M" })
+    let rows: Vec<Value> = rows.iter().map(queue).collect();
+    json!({ "queues": rows, "window": "PT1M", "starved": starved, "turns": turns(proxy, now) })
+}
+
+/// The lists of queues that workers ask for, with the turns of each queue and the last call.
+fn turns(proxy: &Proxy, now: Instant) -> Vec<Value> {
+    let lists = proxy.shared.queue_turns.lock();
+    let list = |list: ShownList<'_>| {
+        let queues = list.queues.iter().zip(list.turns.queues());
+        let queues: Vec<Value> = queues
+            .map(|(name, turn)| json!({ "name": name, "behind": hundredths(turn.behind), "owed": hundredths(turn.owed) }))
+            .collect();
+        let last = list.turns.last().map(|last| {
+            json!({
+                "first": list.queues.get(last.head),
+                "reason": last.reason.as_str(),
+                "jobs": last.came,
+                "age_s": now.saturating_duration_since(last.at).as_secs(),
+            })
+        });
+        json!({
+            // A list may be of a region that a new configuration does not have.
+            "region": proxy.shared.registry.regions().get(list.region.get()).map(|region| region.id.as_str()),
+            "pool": list.rules.pool.as_deref(),
+            "strategy": list.rules.strategy.as_str(),
+            "queues": queues,
+            "last_fetch": last,
+        })
+    };
+    lists.all().map(list).collect()
+}
+
+fn hundredths(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }

@@ -108,6 +108,16 @@ async fn the_command_prints_pools_and_shares_as_tables_or_as_json() {
         ended.stdout
     );
     assert!(lines.iter().any(|line| line.starts_with(&["payments", "1", "1.0"])), "{}", ended.stdout);
+    // Turns are taken by the lists that workers ask for, and the last FETCH is explained.
+    for _ in 0..2 {
+        let body = r#"{"queues":["payments","refunds-eu"],"count":1,"worker_id":"w1"}"#;
+        fetch(federation.client, body.to_owned()).await;
+    }
+    let shown = run(&[]).stdout;
+    let lines: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(lines.iter().any(|line| line.starts_with(&["us-east-1", "pay", "weighted", "refunds-eu"])), "{shown}");
+    let last = shown.lines().find(|line| line.starts_with("last FETCH of payments, refunds-eu: ")).expect(&shown);
+    assert!(last.contains(" first, it was next by the weights; 1 jobs, 0 s ago"), "{last}");
     let json: Value = serde_json::from_str(&run(&["--json"]).stdout).unwrap();
     assert_eq!((&json["pools"]["items"][0]["name"], &json["stats"]["window"]), (&json!("pay"), &json!("PT1M")));
     let without = Setup::default().start().await;
