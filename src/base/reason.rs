@@ -185,6 +185,7 @@ reasons! {
         PoolUnknown = "pool_unknown": "a FETCH names a pool that `scheduling.pools` does not have; `details.known_pools` has those that there are",
         PoolUnclear = "pool_unclear":
             "there are pools of workers, and a FETCH does not say its pool, its queues or its `count` in a way that all servers read alike",
+        QueueIsAShard = "queue_is_a_shard": "a call names a shard of a queue of `scheduling.tenant_queues`; `details.queue` is the queue to name",
         TenantsDiffer = "tenants_differ":
             "`meta.tenant_id` and the headers `X-OJS-Tenant` and `X-OJS-Tenant-Id` name different tenants, or one \
              that is no text",

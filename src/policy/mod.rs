@@ -61,7 +61,7 @@ pub use route::{
 };
 pub use schedule::{
     Call as QueueCall, Depth as QueueDepth, Dispatched, End as QueueCallEnd, Lists as QueueLists, Pool, PoolError,
-    Pools, Rules as QueueRules, Tally, Turns as QueueTurns,
+    Pools, Rules as QueueRules, ShardTurns, Tally, Turns as QueueTurns,
 };
 pub use view::{
     Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,

@@ -13,6 +13,7 @@ mod lists;
 mod pools;
 mod recent;
 mod rules;
+mod shards;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -21,5 +22,6 @@ mod turns;
 pub use lists::Lists;
 pub use pools::{Pool, PoolError, Pools};
 pub use rules::Rules;
+pub use shards::ShardTurns;
 pub use tally::{Dispatched, Tally};
 pub use turns::{Call, Depth, End, Turns};

@@ -11,6 +11,7 @@ mod pools;
 mod scheduling;
 mod sdk;
 mod settle;
+mod tenants;
 mod turns;
 mod vanished;
 
