@@ -7,6 +7,7 @@
 
 mod all;
 mod bounds;
+mod call;
 mod place;
 mod rename;
 mod spots;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use all::Shards;
 pub use bounds::{BANDS_MAX, SHARDS_MAX, SUFFIX_BYTES_MAX};
+pub use call::{Naming, query_of_all};
 pub use place::{Place, ShardedQueue};
 pub use rename::Renamer;
 pub(in crate::ojs) use spots::Spot;
