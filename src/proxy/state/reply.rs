@@ -9,11 +9,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-use super::shared::Shared;
 use crate::net::Room;
 use crate::net::body::BodyError;
 use crate::net::pool::RegionBody;
-use crate::ojs::shards::Renamer;
+use crate::ojs::shards::{Renamer, Shards};
 use crate::policy::CallPermit;
 
 /// The body of an answer to a client.
@@ -47,8 +46,7 @@ pub struct Streamed {
 /// The renaming of a region's answer on its way.
 #[derive(Debug)]
 struct Renaming {
-    /// The shared state of the queues.
-    shared: Arc<Shared>,
+    shards: Arc<Shards>,
     /// The state of the answer.
     renamer: Renamer,
     /// Whether the end was given out.
@@ -76,12 +74,10 @@ impl Reply {
 
     /// The same with the queues' own names.
     #[must_use]
-    pub fn renamed(mut self, shared: &Arc<Shared>) -> Self {
-        if let Self::Stream(streamed) = &mut self
-            && shared.shards.is_some()
-        {
-            let renaming = Renaming { shared: Arc::clone(shared), renamer: Renamer::default(), has_ended: false };
-            streamed.renaming = Some(renaming);
+    pub fn renamed(mut self, shards: &Arc<Shards>) -> Self {
+        if let Self::Stream(streamed) = &mut self {
+            let shards = Arc::clone(shards);
+            streamed.renaming = Some(Renaming { shards, renamer: Renamer::default(), has_ended: false });
         }
         self
     }
@@ -125,7 +121,7 @@ impl Streamed {
         loop {
             let frame = ready!(self.poll(cx));
             let Some(renaming) = &mut self.renaming else { return Poll::Ready(frame) };
-            let Some(shards) = renaming.shared.shards.as_deref() else { return Poll::Ready(frame) };
+            let shards = &*renaming.shards;
             let mut out = Vec::new();
             match frame {
                 None if renaming.has_ended => return Poll::Ready(None),

@@ -1,5 +1,7 @@
 //! The shards of queues, by the configuration, and the one that a job goes into.
 
+use std::sync::Arc;
+
 use crate::config::{Scheduling, TenantMode, TenantQueueConfig};
 use crate::ojs::shards::{ShardedQueue, Shards, Spots};
 use crate::ojs::{Envelope, ErrorDocument};
@@ -7,13 +9,13 @@ use crate::policy::TENANT_KEY;
 
 /// The queues with shards of a configuration; none where it has none.
 #[must_use]
-pub fn shards_of(scheduling: &Scheduling) -> Option<Box<Shards>> {
+pub fn shards_of(scheduling: &Scheduling) -> Option<Arc<Shards>> {
     let queue = |queue: &TenantQueueConfig| {
         let takes_jobs = queue.mode == TenantMode::On;
         let (bands, weights) = (&queue.priority_bands, &queue.weights);
         ShardedQueue::new(&queue.queue, queue.shards, bands, weights, queue.default_weight, takes_jobs)
     };
-    Shards::of(scheduling.tenant_queues.iter().map(queue).collect()).map(Box::new)
+    Shards::of(scheduling.tenant_queues.iter().map(queue).collect()).map(Arc::new)
 }
 
 /// The shard that a job goes into, and where the job names its queue.

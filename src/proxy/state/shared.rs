@@ -88,7 +88,7 @@ pub struct Shared {
     /// The pools of workers.
     pub pools: Pools,
     /// The queues with shards; none where no queue has any.
-    pub shards: Option<Box<Shards>>,
+    pub shards: Option<Arc<Shards>>,
     /// The turns of the shards of those.
     pub shard_turns: Mutex<ShardTurns>,
     /// The figures of pools and their queues.

@@ -97,8 +97,9 @@ pub(crate) async fn pass(
     let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
     let mut response = response.map(|body| Reply::stream(body, idle, permit, room));
     // Figures of the server itself name queues as the server has them.
-    if proxy.shared.shards.is_some() && is_plain && exchange.matched.class != Class::System {
-        response = response.map(|reply| reply.renamed(&proxy.shared));
+    let is_named = is_plain && exchange.matched.class != Class::System;
+    if let Some(shards) = proxy.shared.shards.as_ref().filter(|_| is_named) {
+        response = response.map(|reply| reply.renamed(shards));
         if matches!(response.body(), Reply::Stream(_)) {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
