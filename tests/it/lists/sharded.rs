@@ -37,7 +37,11 @@ fn plain(value: &Value, name: &str) -> Value {
         // The pages of a list are in another order.
         Value::Object(members) if name.contains('&') => {
             let counted = |of: &Value| of.as_array().map_or_else(|| plain(of, ""), |rows| json!(rows.len()));
-            members.iter().filter(|(name, _)| *name != "queues").map(|(name, of)| (name.clone(), counted(of))).collect()
+            members
+                .iter()
+                .filter(|(name, _)| *name != "queues" && *name != "uptime_seconds")
+                .map(|(name, of)| (name.clone(), counted(of)))
+                .collect()
         }
         Value::String(text) if ["queue", "name", "status", "state"].contains(&name) => json!(text),
         Value::String(_) => json!("text"),
@@ -49,7 +53,7 @@ fn plain(value: &Value, name: &str) -> Value {
         }
         Value::Object(members) => {
             // A merged list shows the length of its page, also where its server does not.
-            let skipped = ["meta", "priority", "options", "limit", "per_page"];
+            let skipped = ["meta", "priority", "options", "limit", "per_page", "uptime_seconds"];
             // The number of queues, and the queues of a worker, are not put back: see docs/limits.md.
             let skipped =
                 skipped.into_iter().chain(["queues"].into_iter().filter(|_| !members.contains_key("pagination")));
