@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use super::control::{self, Loops};
 use super::error::BuildError;
@@ -23,7 +24,7 @@ use crate::base::{Clock, RegionId};
 use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, Glob, Pools, QueueRules, RegionIndex};
-use crate::proxy::{Asking, Buffered, Lookups, Running, Shared};
+use crate::proxy::{Asking, Buffered, Lookups, Running, Shared, shards_of};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, RouteQuestions, SetupError, Traffic, Workers};
 use crate::replica::{BodyOutbox, Outbox};
 use crate::spool::Spool;
@@ -222,6 +223,8 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         queue_turns: Arc::default(),
         queue_rules: QueueRules::of(&config.scheduling),
         pools: Pools::of(&config.scheduling, None),
+        shards: shards_of(&config.scheduling),
+        shard_turns: Mutex::default(),
         tally: Arc::default(),
         unfit: ExcludedQueues::default(),
         concurrency,
@@ -267,6 +270,8 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         queue_turns: Arc::clone(&old.queue_turns),
         queue_rules: QueueRules::of(&config.scheduling),
         pools: Pools::of(&config.scheduling, Some(&old.pools)),
+        shards: shards_of(&config.scheduling),
+        shard_turns: Mutex::default(),
         tally: Arc::clone(&old.tally),
         // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),

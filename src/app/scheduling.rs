@@ -50,7 +50,18 @@ impl<'s> Local<'s> {
         Self { shared, connections: Connections::new(limits, meters) }
     }
 
+    /// The jobs that wait in a queue, in its shards where it has some; none where the region does not say.
     async fn available(&self, queue: &str) -> Option<u64> {
+        let sharded = self.shared.shards.as_deref().and_then(|shards| shards.queue(queue));
+        let Some(sharded) = sharded else { return self.available_in(queue).await };
+        let mut sum = 0_u64;
+        for name in sharded.names() {
+            sum = sum.saturating_add(self.available_in(&name).await?);
+        }
+        Some(sum)
+    }
+
+    async fn available_in(&self, queue: &str) -> Option<u64> {
         let region = self.shared.registry.region(self.shared.registry.view().local);
         ask_available(region, &self.connections, queue, self.shared.config.health_check.timeout).await
     }

@@ -188,6 +188,7 @@ reasons! {
         PoolLease = "pool_lease":
             "a FETCH or a heartbeat asks for a longer lease than `longest_lease` of its pool, whose jobs the hub bounds for the fleet, or for one that is no number; \
              no region was asked",
+        QueueIsAShard = "queue_is_a_shard": "a call names a shard of a queue of `scheduling.tenant_queues`; `details.queue` is the queue to name",
         TenantsDiffer = "tenants_differ":
             "`meta.tenant_id` and the headers `X-OJS-Tenant` and `X-OJS-Tenant-Id` name different tenants, or one \
              that is no text",
@@ -246,6 +247,7 @@ reasons! {
             "`Host` is neither a loopback name nor one of `listen.allowed_hosts`",
     }
     UNPROCESSABLE_ENTITY Unsupported {
+        ShardedEvents = "sharded_events": "a WebSocket, or the event stream of a queue of `scheduling.tenant_queues`, whose events are those of many queues at a region",
         RoutingUnsupported = "routing_unsupported":
             "a call that can only go to one region carries keys that ask for another, such as a dead letter's retry",
     }

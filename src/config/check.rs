@@ -13,6 +13,7 @@ mod region;
 mod routing;
 mod scheduling;
 mod spool;
+mod tenant_queues;
 mod timing;
 mod topology;
 

@@ -173,6 +173,14 @@ fn scheduling(yaml: &mut Yaml, scheduling: &Scheduling) {
         yaml.plain("isolated", pool.isolated);
         queue_floor(yaml, pool.floor);
     });
+    yaml.list("tenant_queues", &scheduling.tenant_queues, |yaml, queue| {
+        yaml.text("queue", &queue.queue);
+        yaml.plain("shards", queue.shards);
+        yaml.table("weights", queue.weights.iter());
+        yaml.plain("default_weight", queue.default_weight);
+        yaml.plain("priority_bands", format!("{:?}", queue.priority_bands));
+        yaml.text("mode", queue.mode.as_str());
+    });
 }
 
 fn fleet_pool(yaml: &mut Yaml, fleet: Option<&FleetPool>) {

@@ -55,6 +55,8 @@ pub enum Kind {
     Mode,
     /// A list of texts, each of at most this many bytes; in variables and flags separated by commas.
     Texts(usize),
+    /// A list of whole numbers in a range.
+    Integers(i64, i64),
     /// A table of names to scalars.
     TextMap,
 }
@@ -81,6 +83,7 @@ impl Kind {
             Self::Path => "the path of a file".to_owned(),
             Self::Mode => "permission bits in octal from 0000 to 0777".to_owned(),
             Self::Texts(bytes_max) => format!("a list of texts of at most {bytes_max} bytes"),
+            Self::Integers(min, max) => format!("a list of whole numbers from {min} to {max}"),
             Self::TextMap => "a table of names and texts".to_owned(),
         }
     }
@@ -119,6 +122,9 @@ impl Kind {
             Self::Size(min, max) => size(&value).filter(|n| (min..=max).contains(n)).map(Value::from),
             Self::Texts(bytes_max) => {
                 value.into_array().filter(|list| list.iter().all(|v| is_text(v, bytes_max))).map(Value::from)
+            }
+            Self::Integers(min, max) => {
+                value.into_array().filter(|list| list.iter().all(|it| is_whole(it, min, max))).map(Value::from)
             }
             Self::TextMap => Some(value).filter(|value| matches!(value, Value::Dict(..))),
         };
@@ -169,6 +175,12 @@ fn texts(list: &str) -> Vec<&str> {
 
 fn is_text(value: &Value, bytes_max: usize) -> bool {
     value.as_str().is_some_and(|text| text.len() <= bytes_max)
+}
+
+fn is_whole(value: &Value, min: i64, max: i64) -> bool {
+    let Value::Num(_, num) = value else { return false };
+    let whole = num.to_i128().or_else(|| num.to_u128().and_then(|number| i128::try_from(number).ok()));
+    whole.is_some_and(|whole| (i128::from(min)..=i128::from(max)).contains(&whole))
 }
 
 /// A pasted key or certificate is no path, and must not travel on as one: paths are shown.

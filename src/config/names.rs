@@ -6,7 +6,7 @@ use super::section::Setting;
 use super::types::{
     AccessLog, ClientReplicatedFrom, Decide, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope,
     LimitWithoutHub, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown,
-    QueueControl, ReadResidency, Stamp, Topology, UnknownKeys,
+    QueueControl, ReadResidency, Stamp, TenantMode, Topology, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -55,6 +55,7 @@ names!(LogFormat { Text = "text", Json = "json" });
 names!(AccessLog { Off = "off", Errors = "errors", All = "all" });
 names!(MetricsDetail { Basic = "basic", Full = "full" });
 names!(HealthSource { Own = "own", Hub = "hub" });
+names!(TenantMode { Fill = "fill", Drain = "drain" });
 names!(Decide { View = "view", Ask = "ask" });
 names!(FetchWith { Always = "always", Heard = "heard" });
 names!(KeyScope { Sidecar = "sidecar", Hub = "hub" });

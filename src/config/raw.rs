@@ -243,6 +243,20 @@ pub(super) struct RawScheduling {
     pub(super) pool: Option<String>,
     #[serde(default)]
     pub(super) pools: Vec<Option<RawPool>>,
+    #[serde(default)]
+    pub(super) tenant_queues: Vec<Option<RawTenantQueue>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawTenantQueue {
+    pub(super) queue: Option<String>,
+    pub(super) shards: Option<u8>,
+    #[serde(default)]
+    pub(super) weights: BTreeMap<String, String>,
+    pub(super) default_weight: Option<u32>,
+    #[serde(default)]
+    pub(super) priority_bands: Vec<i64>,
+    pub(super) mode: Option<String>,
 }
 
 #[derive(Deserialize)]

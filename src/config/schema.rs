@@ -40,6 +40,9 @@ const RULES: &[Rule] = &[
     ("scheduling.pools", || json!({ "maxItems": 64 })),
     ("scheduling.pools[]", || json!({ "required": ["name", "queues"] })),
     ("scheduling.pools[].queues", || json!({ "minItems": 1 })),
+    ("scheduling.tenant_queues", || json!({ "maxItems": 8 })),
+    ("scheduling.tenant_queues[]", || json!({ "required": ["queue"] })),
+    ("scheduling.tenant_queues[].priority_bands", || json!({ "maxItems": 3 })),
     ("routing.geographic", || json!({ "required": ["meta_key", "regions"] })),
     ("routing.geographic.regions", || json!({ "minProperties": 1 })),
     ("health_check.accepted_status", || json!({ "minItems": 1 })),
@@ -129,6 +132,9 @@ fn of_kind(kind: Kind) -> Value {
             { "type": "integer", "minimum": 0, "maximum": 777 },
         ] }),
         Kind::Texts(max) => json!({ "type": "array", "items": { "type": "string", "maxLength": max } }),
+        Kind::Integers(min, max) => {
+            json!({ "type": "array", "items": { "type": "integer", "minimum": min, "maximum": max } })
+        }
         Kind::TextMap => json!({ "type": "object", "additionalProperties": of_kind(Kind::Scalar) }),
     }
 }

@@ -27,7 +27,7 @@ pub use hub::{Decide, FetchWith, HubConfig, KeyScope, OnHubLoss};
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{HealthSource, MetricsDetail};
-pub use scheduling::{FleetPool, PoolConfig, QueueFloor, Scheduling};
+pub use scheduling::{FleetPool, PoolConfig, QueueFloor, Scheduling, TenantMode, TenantQueueConfig};
 pub use surface::{MixedBatch, QueueControl, ReadResidency};
 pub use tenant::Tenant;
 pub use topology::Topology;

@@ -34,6 +34,7 @@ mod retry_after;
 mod routing_key;
 mod scan;
 mod segments;
+pub mod shards;
 mod splice;
 mod stamp;
 mod uuid7;

@@ -4,6 +4,7 @@
 //! replace `meta` wholesale, else into `meta`. A pin that stands only in `meta` would be lost there, so it is copied along.
 
 mod cuts;
+mod shard;
 mod text;
 
 use std::ops::Range;
@@ -16,6 +17,7 @@ use super::attributes::{Mark, Name, Place, Slot};
 use super::envelope::{Envelope, Id};
 use super::scan::plain_run;
 use super::segments::Segments;
+use super::shards::Spots;
 pub use cuts::Cuts;
 use text::Text;
 
@@ -35,6 +37,8 @@ pub struct Additions<'a> {
     pub source_region: Option<&'a str>,
     /// `ojs.federation.routed_at`, RFC 3339.
     pub routed_at: Option<&'a str>,
+    /// The suffix of the shard that the job goes into, and where the job names its queue.
+    pub shard: Option<(&'a str, &'a Spots)>,
 }
 
 /// A stamped job.
@@ -78,6 +82,9 @@ pub fn splices(envelope: &Envelope<'_>, additions: &Additions<'_>) -> Splices {
     let mut plan = Splices::default();
     let keys = meta_keys(envelope, additions);
     let target = target(envelope);
+    if let Some((suffix, spots)) = additions.shard {
+        plan.shard(envelope, suffix, spots);
+    }
     let id = additions.id.filter(|_| matches!(envelope.id, Id::Absent));
     // The text in place of a `null` first, because the members of one object are written in one go.
     if let (Some(id), Id::Null(at)) = (additions.id, &envelope.id) {

@@ -61,7 +61,7 @@ pub use route::{
 };
 pub use schedule::{
     Call as QueueCall, Depth as QueueDepth, Dispatched, End as QueueCallEnd, Lists as QueueLists, Pool, PoolError,
-    PoolGrant, PoolSeen, Pools, Rules as QueueRules, ShownList, Starving, Tally, Turns as QueueTurns,
+    PoolGrant, PoolSeen, Pools, Rules as QueueRules, ShardTurns, ShownList, Starving, Tally, Turns as QueueTurns,
 };
 pub use view::{
     Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,

@@ -70,6 +70,7 @@ pub use state::proxies::Proxies;
 pub use state::random::Random;
 pub use state::reply::Reply;
 pub use state::running::Running;
+pub use state::sharded::shards_of;
 pub use state::shared::{Asking, Proxy, Shared};
 
 /// The answer to a request, once it is there.

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use super::arguments::DemoArgs;
 use super::fleet::{DemoHub, Fleet};
 use super::say;
+use super::tour::SCHEDULING;
 use crate::app::{World, build};
 use crate::base::Clock;
 use crate::config::{Sources, load};
@@ -184,7 +185,7 @@ fn program() -> String {
 
 /// Starts the regions, and returns the configuration of a sidecar before them, without its listeners.
 async fn start_regions(files: &Path) -> std::io::Result<(Vec<DemoRegion>, String)> {
-    let mut yaml = format!("federation_id: demo\nlocal_region: {}\n{TIMINGS}{SHARED}regions:\n", IDS[0]);
+    let mut yaml = format!("federation_id: demo\nlocal_region: {}\n{TIMINGS}{SHARED}{SCHEDULING}regions:\n", IDS[0]);
     let mut regions = Vec::new();
     for id in IDS {
         let authority = Authority::new(&format!("demo CA of {id}"));

@@ -1,6 +1,7 @@
 //! The tour: each step acts as a user, shows the result, and checks it at the regions.
 
 mod fleet;
+mod scheduling;
 mod step;
 mod worker;
 
@@ -11,6 +12,7 @@ use super::say;
 use super::stage::{IDS, Stage, TIMINGS};
 use crate::cli::client::Answer;
 use ojs_testbed::DemoRegion;
+pub(super) use scheduling::SCHEDULING;
 use step::{Told, ask, check, region, region_of, step, text, until};
 
 /// Plays the whole tour.
@@ -26,6 +28,7 @@ pub(super) async fn play(stage: &Stage) -> Told {
     pinned_region_stops(stage).await?;
     both_come_back(stage).await?;
     worker::drain(stage).await?;
+    scheduling::share(stage).await?;
     match &stage.fleet {
         Some(with_hub) => fleet::drain(stage, with_hub).await,
         None => Ok(()),

@@ -34,7 +34,8 @@ impl Check {
                 self.refuse(&format!("scheduling.{name}"), unheeded);
             }
         }
-        Scheduling { strategy, weights, floor, pool: raw.pool, pools }
+        let tenant_queues = self.tenant_queues(raw.tenant_queues);
+        Scheduling { strategy, weights, floor, pool: raw.pool, pools, tenant_queues }
     }
 
     /// The weights of a section, which its strategy must heed.

@@ -11,8 +11,11 @@ use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
-use super::super::types::{Decide, DuplicateIds, FetchWith, LimitWithoutHub, Topology};
+use super::super::types::{Decide, DuplicateIds, FetchWith, LimitWithoutHub, TenantMode, Topology};
 use crate::base::QueueOrder;
+
+/// As many as a server takes, less those of the longest suffix, `.ojs-p3-t63`.
+const TENANT_QUEUE_BYTES: usize = 128 - 11;
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
@@ -146,6 +149,16 @@ const SCHEDULING: &[Key] = &[
         "The share of each queue in the jobs of a window"),
     open("scheduling.pool", NAME, "",
         "The pool that the workers of this sidecar belong to; when absent, the one that a FETCH names in `pool`, else the only one that has all its queues"),
+    open("scheduling.tenant_queues[].queue", Kind::Text(TENANT_QUEUE_BYTES), "", "The name of a queue whose tenants share workers, without `*` and `?`; required"),
+    key("scheduling.tenant_queues[].shards", Integer(1, 64), "32", "shards",
+        "The queues that each band of its priorities is made of at the regions; a tenant's jobs are in one of them"),
+    open("scheduling.tenant_queues[].weights", TextMap, "",
+        "Weights by tenant, from 1 to 1000; each of these tenants has a shard of its own as far as there are so many"),
+    key("scheduling.tenant_queues[].default_weight", Integer(1, 1_000), "1", "", "The weight of the shards of all other tenants"),
+    open("scheduling.tenant_queues[].priority_bands", Kind::Integers(-100, 100), "",
+        "The least priority of each band but the last one, descending: a higher band goes before a lower one, and tenants share within a band"),
+    key("scheduling.tenant_queues[].mode", Choice(TenantMode::NAMES), "fill", "",
+        "Whether new jobs go into shards; with `drain` they go into the queue itself, and shards are emptied first"),
     open("scheduling.pools[].name", NAME, "", "The name of a pool of workers; required"),
     open("scheduling.pools[].queues", NAMES, "", "Its queues: names, or globs with `*` for any run of characters and `?` for one; required"),
     open("scheduling.pools[].concurrency", Integer(1, 1_000_000), "jobs",

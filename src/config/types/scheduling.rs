@@ -6,6 +6,15 @@ use std::time::Duration;
 use super::LimitWithoutHub;
 use crate::base::QueueOrder;
 
+/// The jobs that the shards of a queue get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TenantMode {
+    /// New ones.
+    Fill,
+    /// None: they are emptied, and new jobs go into the queue itself.
+    Drain,
+}
+
 /// How the queues of a FETCH share the jobs that workers get. Spec: fair-scheduling 7, 8.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scheduling {
@@ -19,6 +28,25 @@ pub struct Scheduling {
     pub pool: Option<String>,
     /// The pools of workers; names are unique, and no queue is in two isolated ones.
     pub pools: Vec<PoolConfig>,
+    /// The queues whose tenants share workers, each with shards; names are unique.
+    pub tenant_queues: Vec<TenantQueueConfig>,
+}
+
+/// A queue whose tenants share workers. Spec: fair-scheduling 9.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantQueueConfig {
+    /// Its name.
+    pub queue: String,
+    /// The shards of each band of priorities, 1 to 64.
+    pub shards: u8,
+    /// Weights by tenant, from 1 up.
+    pub weights: BTreeMap<String, u32>,
+    /// The weight of shards without a tenant that `weights` has.
+    pub default_weight: u32,
+    /// The least priority of each band but the last one, descending.
+    pub priority_bands: Vec<i64>,
+    /// Whether new jobs go into shards.
+    pub mode: TenantMode,
 }
 
 /// A pool of workers. Spec: fair-scheduling 6.

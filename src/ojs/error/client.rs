@@ -75,6 +75,15 @@ impl ErrorDocument {
         .with("field", "pool")
     }
 
+    /// 400: a call names a shard of a queue.
+    #[must_use]
+    pub fn queue_is_a_shard(queue: &str) -> Self {
+        let message = format!(
+            "the call names a part of the queue `{queue}` that only this sidecar keeps apart: name the queue itself"
+        );
+        Self::new(Reason::QueueIsAShard, message).with("queue", queue).with("field", "queue")
+    }
+
     /// 400: a FETCH does not say its queues, or how many jobs it wants, in a way that its pool can be kept to.
     #[must_use]
     pub fn pool_unclear(field: &'static str) -> Self {

@@ -32,6 +32,10 @@ fixed! {
     unknown_channel: UnknownChannel at "channel",
         "the event stream needs one `channel`, which is `job:` and the id of a job, or `queue:` and the name of a \
          queue";
+    /// 422: events of a queue with shards.
+    sharded_events: ShardedEvents at "queue",
+        "this sidecar keeps a queue in parts, and does not join the events of these: watch the jobs by `channel=job:ID`, or poll \
+         `GET /ojs/v1/events?queues=`";
     /// 400: a list cannot be continued there.
     bad_cursor: InvalidCursor at "cursor",
         "the cursor is damaged, or was given for another list or by one region alone; read the list from its \

@@ -218,4 +218,10 @@ impl Matched {
     pub fn named_in(&self, raw_path: &str) -> String {
         normal_path(raw_path).split('/').nth(self.placeholder).unwrap_or_default().to_owned()
     }
+
+    /// Where the id or name ends in the normal path; none where it carries none.
+    pub(in crate::ojs) fn name_ends_at(&self, path: &str) -> Option<usize> {
+        let mut ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        (self.placeholder != usize::MAX).then(|| ends.nth(self.placeholder)).flatten()
+    }
 }

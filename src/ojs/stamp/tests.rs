@@ -4,10 +4,15 @@ use super::*;
 use crate::ojs::attributes::PREFIX;
 use crate::ojs::{Abridged, segments_len};
 
-const ALL: Additions<'_> =
-    Additions { id: Some("I"), federation_id: Some("F"), source_region: Some("us-east-1"), routed_at: Some("T") };
+const ALL: Additions<'_> = Additions {
+    id: Some("I"),
+    federation_id: Some("F"),
+    source_region: Some("us-east-1"),
+    routed_at: Some("T"),
+    shard: None,
+};
 const USUAL: Additions<'_> =
-    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None };
+    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None };
 
 fn stamped(body: &str, additions: &Additions<'_>) -> String {
     let body = Bytes::copy_from_slice(body.as_bytes());

@@ -13,6 +13,8 @@ use crate::ojs::segments::Segments;
 
 /// Far more queues than any worker serves.
 const QUEUES_MAX: usize = 1_000;
+/// Room for the names of some dozens of queues. Units: bytes.
+const NAMES_BYTES_USUAL: usize = 1_024;
 
 const NAMES: [&str; 5] = ["queues", "count", "batch_size", "worker_id", "visibility_timeout_ms"];
 const QUEUES: usize = 0;
@@ -120,6 +122,38 @@ impl<'b> FetchRequest<'b> {
             edits.replace(inside(span), joined(spans.filter_map(|span| slice(self.members.text, span))));
         }
         self.ask_for(&mut edits, count);
+        own.into_iter().flat_map(|own| &own.cuts).for_each(|span| edits.replace(*span, ""));
+        edits.apply(body)
+    }
+
+    /// As [`Self::in_order`], with several names in place of some queues: `names` writes those of a place, which has this text, and says whether it has.
+    /// Without a `count` that stays as it is.
+    pub fn with_names(
+        &self,
+        body: &Bytes,
+        count: Option<usize>,
+        order: &[usize],
+        own: Option<&OwnTurns>,
+        mut names: impl FnMut(usize, &str, &mut String) -> bool,
+    ) -> Segments {
+        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
+        let mut edits = Edits::default();
+        if let Some(span) = self.members.span(QUEUES) {
+            let mut text = String::with_capacity(NAMES_BYTES_USUAL);
+            for place in order {
+                let Some(quoted) = self.queues.get(*place).and_then(|(_, span)| slice(self.members.text, *span)) else {
+                    continue;
+                };
+                if !text.is_empty() {
+                    text.push(',');
+                }
+                if !names(*place, quoted, &mut text) {
+                    text.push_str(quoted);
+                }
+            }
+            edits.replace(inside(span), text);
+        }
+        count.into_iter().for_each(|count| self.ask_for(&mut edits, count));
         own.into_iter().flat_map(|own| &own.cuts).for_each(|span| edits.replace(*span, ""));
         edits.apply(body)
     }

@@ -14,6 +14,7 @@ mod pool_grant;
 mod pools;
 mod recent;
 mod rules;
+mod shards;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use lists::{Lists, ShownList};
 pub use pool_grant::{PoolGrant, PoolSeen};
 pub use pools::{Pool, PoolError, Pools};
 pub use rules::Rules;
+pub use shards::ShardTurns;
 pub use tally::{Dispatched, Tally};
 pub use turns::{Call, Depth, End, Turns};
 pub use waits::Starving;

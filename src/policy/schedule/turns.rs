@@ -153,6 +153,18 @@ impl Turns {
         }
     }
 
+    /// The turns of the shards of a queue, each in proportion to its weight.
+    #[must_use]
+    pub(super) fn of_shards(weights: &[u32], mut draw: Draw, now: Instant) -> Self {
+        let shard = |weight: &u32| {
+            let step = STEP / u64::from((*weight).clamp(1, QueueOrder::WEIGHT_MAX));
+            Queue { step, account: Account::new(draw.below(step), draw.below(FIRST_TURN), now), depth: None }
+        };
+        let queues = weights.iter().map(shard).collect();
+        let recent = Recent::new(Duration::ZERO, now);
+        Self { strategy: QueueOrder::Weighted, floor: None, queues, recent, turn: FIRST_TURN, last: None }
+    }
+
     /// The call for `count` jobs of the queues at these places of the list, each once. It is to be ended by [`Self::end`].
     /// `depth_of` gives the depth of a place, where it is known; only [`QueueOrder::LeastLoaded`] asks.
     pub fn plan(

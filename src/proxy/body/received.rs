@@ -112,7 +112,7 @@ mod tests {
     use crate::proxy::state::buffered::Buffered;
 
     const ADDED: Additions<'_> =
-        Additions { id: Some("minted"), federation_id: Some("F"), source_region: None, routed_at: None };
+        Additions { id: Some("minted"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None };
 
     fn check(length: usize, additions: &Additions<'_>, is_named: bool) {
         let head = r#"{"id":null,"meta":{},"args":[""#;

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode};
 
@@ -52,9 +52,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// The headers for one try, with the length of the body.
-    fn headers_to_send(&mut self) -> HeaderMap {
+    /// The headers for one try, with the length of the body. `is_plain`: the answer is to be read by us.
+    fn headers_to_send(&mut self, is_plain: bool) -> HeaderMap {
         let mut headers = self.headers.for_one_try();
+        if is_plain {
+            headers.remove(ACCEPT_ENCODING);
+        }
         let bytes: usize = self.body.iter().map(Bytes::len).sum();
         if bytes > 0 {
             headers.insert(CONTENT_LENGTH, number(bytes as u64));
@@ -194,7 +197,7 @@ async fn exchange(
     let body = Outgoing::pieces(&call.body);
     let left = call.deadline.into_std().saturating_duration_since(started);
     let reach = region.reach(proxy.connect_timeout().min(left / 2)).await;
-    let headers = call.headers_to_send();
+    let headers = call.headers_to_send(proxy.shared.shards.is_some());
     let mut request = reach.request(call.method.clone(), &call.path, headers, body);
     if request.is_none() {
         return (Tried::not_sent(FailoverReason::Connect), None);
@@ -249,7 +252,7 @@ async fn exchange(
     let turned_away = call.guard == GuardClass::Enqueue && is_turned_away(parts.status.as_u16());
     let tried = Tried {
         ending: if turned_away { Ending::NotSent } else { Ending::Answered(meaning) },
-        answer: Some(RegionAnswer { status: parts.status, headers, body: whole }),
+        answer: Some(renamed(proxy, call, RegionAnswer { status: parts.status, headers, body: whole })),
         reason: FailoverReason::Unavailable,
         shed: None,
         // An answer in the region's place is no end: a balancer that has given up has not stopped the region.
@@ -258,6 +261,15 @@ async fn exchange(
         crowded_out: false,
     };
     (tried, ended)
+}
+
+/// The answer with the queues' own names; the jobs of a FETCH are counted by their shards first.
+#[inline]
+fn renamed(proxy: &Proxy, call: &Call, mut answer: RegionAnswer) -> RegionAnswer {
+    if let Some(shards) = proxy.shared.shards.as_deref().filter(|_| call.guard != GuardClass::Fetch) {
+        answer.rename(shards, |_, _| {});
+    }
+    answer
 }
 
 /// Whether the connection ended by the word of the other side, or only because nothing more was heard.

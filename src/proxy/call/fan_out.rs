@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 use super::ask::{NoAnswer, Question, ask, question_headers};
 use super::disconnected::disconnected;
+use super::each_name::ask_names;
 use super::exchange::Exchange;
 use crate::ojs::ErrorDocument;
 use crate::ojs::header::FEDERATION_PARTIAL;
@@ -39,11 +40,36 @@ pub(crate) async fn ask_each(
     exchange: &mut Exchange,
     questions: Vec<(RegionIndex, Question)>,
 ) -> Result<Vec<Said>, ErrorDocument> {
+    ask_each_by(proxy, exchange, questions, false).await
+}
+
+/// As [`ask_each`]; a queue with shards is asked about by all its names.
+///
+/// Errors: as [`while_wanted`], for reads.
+pub(crate) async fn ask_each_of_all_names(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    questions: Vec<(RegionIndex, Question)>,
+) -> Result<Vec<Said>, ErrorDocument> {
+    ask_each_by(proxy, exchange, questions, true).await
+}
+
+async fn ask_each_by(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    questions: Vec<(RegionIndex, Question)>,
+    by_names: bool,
+) -> Result<Vec<Said>, ErrorDocument> {
     let class = exchange.matched.class;
     let are_reads = questions.iter().all(|(_, question)| question.method == Method::GET);
-    let asked = questions
-        .into_iter()
-        .map(|(index, question)| async move { (index, ask(proxy, class, index, &question).await) });
+    let asked = questions.into_iter().map(|(index, question)| async move {
+        let answer = if by_names {
+            ask_names(proxy, class, index, &question).await
+        } else {
+            ask(proxy, class, index, &question).await
+        };
+        (index, answer)
+    });
     let started = std::time::Instant::now();
     let said = if are_reads { while_wanted(exchange, join_all(asked)).await? } else { join_all(asked).await };
     exchange.upstream += started.elapsed();

@@ -22,6 +22,7 @@ pub(crate) mod ask;
 pub(crate) mod attempt;
 pub(crate) mod call_notes;
 pub(crate) mod disconnected;
+pub(crate) mod each_name;
 pub(crate) mod exchange;
 pub(crate) mod failover;
 pub(crate) mod fan_out;

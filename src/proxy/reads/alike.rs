@@ -14,7 +14,8 @@ use crate::policy::{BreakerState, GuardClass, RegionIndex};
 use crate::proxy::{
     body::collect::collect_body,
     call::{
-        ask::{NoAnswer, Question, ask, question_headers},
+        ask::{NoAnswer, Question, question_headers},
+        each_name::ask_names,
         exchange::Exchange,
         fan_out::RETRY_AFTER_MIN,
         head::{Head, read},
@@ -83,7 +84,7 @@ async fn write(
     };
     let class = exchange.matched.class;
     let started = std::time::Instant::now();
-    let all = join_all(regions.iter().map(|&index| ask(proxy, class, index, &question))).await;
+    let all = join_all(regions.iter().map(|&index| ask_names(proxy, class, index, &question))).await;
     exchange.upstream = started.elapsed();
     exchange.outcome =
         Some(if all.iter().all(Result::is_ok) { AttemptOutcome::Answered } else { AttemptOutcome::Unknown });

@@ -16,7 +16,8 @@ use crate::ojs::{ErrorDocument, JobIds, Operation, routing_within};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::proxy::{
     call::{
-        ask::{NoAnswer, Question, ask},
+        ask::{NoAnswer, Question},
+        each_name::ask_names,
         exchange::Exchange,
         fan_out::name_regions,
         head::{Head, read},
@@ -139,7 +140,7 @@ impl Call {
                 guard,
                 leased: false,
             };
-            async move { (index, ask(proxy, class, index, &question).await) }
+            async move { (index, ask_names(proxy, class, index, &question).await) }
         });
         let answers = futures_util::future::join_all(asked).await;
         exchange.upstream = started.elapsed();

@@ -18,11 +18,13 @@ use tokio::time::Instant;
 use self::listing::{Gathered, Listing};
 use crate::base::RegionId;
 use crate::ojs::list::{Ask, Figures, Page, Pick, Walk, Wanted, added_up, merged};
+use crate::ojs::shards::{Naming, query_of_all};
 use crate::ojs::{ErrorDocument, Paging, is_of_fence, normal_path};
 use crate::policy::RegionIndex;
 use crate::proxy::{
     call::{
         address::admit_unjudged,
+        each_name::names_sharded,
         exchange::Exchange,
         fan_out::{ask_each, name_missing, name_regions, nobody, read_headers},
     },
@@ -47,12 +49,16 @@ pub(crate) async fn list(
     let view = proxy.shared.registry.view();
     let regions: Vec<RegionIndex> = view.indexes().collect();
     let only = exchange.addressed.or_else(|| regions.first().copied().filter(|_| regions.len() == 1));
-    if let Some(index) = only {
+    let is_sharded = names_sharded(proxy, &exchange.matched, request.uri());
+    let of_all = request.uri().query().is_some_and(|query| of_all_names(proxy, query) != *query);
+    let is_merged = is_sharded || of_all || (proxy.shared.shards.is_some() && paging == Paging::Names);
+    if let Some(index) = only.filter(|_| !is_merged) {
         return show::of_one(proxy, exchange, index, request).await;
     }
+    let regions = only.map_or(regions, |index| vec![index]);
     let listing = Listing {
         path: request.uri().path().to_owned(),
-        query: request.uri().query().map(str::to_owned),
+        query: request.uri().query().map(|query| of_all_names(proxy, query)),
         headers: read_headers(exchange, request.headers()),
         deadline: Instant::now() + proxy.shared.config.limits.call_timeout,
     };
@@ -65,7 +71,8 @@ pub(crate) async fn list(
     if paging == Paging::Names {
         return names::names(proxy, exchange, &listing, &wanted, regions).await;
     }
-    pages(proxy, exchange, &listing, &wanted, &regions).await
+    let naming = naming(proxy, exchange, &listing).filter(|_| is_sharded);
+    pages(proxy, exchange, (&listing, naming.as_ref()), &wanted, &regions).await
 }
 
 /// The local region's refusal of a query that asks for no page, where it refuses it: another server would have passed it over.
@@ -89,15 +96,47 @@ async fn refused(
     Ok(Some(answer.into()))
 }
 
+/// A query that lists `queues`, with all names of those that have shards.
+fn of_all_names(proxy: &Proxy, query: &str) -> String {
+    let shards = proxy.shared.shards.as_deref();
+    shards.and_then(|shards| query_of_all(shards, query)).unwrap_or_else(|| query.to_owned())
+}
+
+/// The queue with shards that a list is of.
+fn naming<'p>(proxy: &'p Proxy, exchange: &Exchange, listing: &Listing) -> Option<Naming<'p>> {
+    let shards = proxy.shared.shards.as_deref()?;
+    Naming::of(shards, &exchange.matched, &listing.path, listing.query.as_deref(), &[])
+}
+
+/// The lists that make up one: that of each region, and with shards that of each name in each region. Their ids are those of cursors.
+fn legs<'n>(
+    proxy: &Proxy,
+    regions: &[RegionIndex],
+    naming: Option<&'n Naming<'_>>,
+) -> Vec<(RegionIndex, &'n str, RegionId)> {
+    let id = |index: RegionIndex| proxy.region(index).id.clone();
+    let Some(naming) = naming else { return regions.iter().map(|index| (*index, "", id(*index))).collect() };
+    let named = |index: RegionIndex| {
+        naming.queue().suffixes().map(move |suffix| {
+            // Two regions whose ids begin with the same 52 bytes would share a place in the cursor.
+            let own = RegionId::parse(&format!("{:.52}{}", id(index).as_str(), suffix.replace('.', "-")));
+            (index, suffix, own.unwrap_or_else(|_| id(index)))
+        })
+    };
+    regions.iter().flat_map(|index| named(*index)).collect()
+}
+
 async fn pages(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    listing: &Listing,
+    (listing, naming): (&Listing, Option<&Naming<'_>>),
     wanted: &Wanted,
     regions: &[RegionIndex],
 ) -> Result<Response<Reply>, ErrorDocument> {
     let name = normal_path(&listing.path);
-    let ids: Vec<RegionId> = regions.iter().map(|index| proxy.region(*index).id.clone()).collect();
+    let matched = exchange.matched;
+    let legs = legs(proxy, regions, naming);
+    let ids: Vec<RegionId> = legs.iter().map(|(.., id)| id.clone()).collect();
     let mut walk = Walk::begin(wanted, &name, &ids).map_err(|_| ErrorDocument::bad_cursor())?;
     let mut gathered = Gathered::default();
     loop {
@@ -105,9 +144,18 @@ async fn pages(
         if asks.is_empty() {
             break;
         }
-        let index_of = |leg: usize| regions.get(leg).copied();
-        let question = |ask: &Ask| listing.question(&wanted.query(&ask.place, ask.limit));
-        let questions = asks.iter().filter_map(|ask| Some((index_of(ask.leg)?, question(ask)?))).collect::<Vec<_>>();
+        let question = |ask: &Ask| {
+            let (index, suffix, _) = legs.get(ask.leg)?;
+            let query = wanted.query(&ask.place, ask.limit);
+            if naming.is_none() {
+                return Some((*index, listing.question(&query)?));
+            }
+            // The place of the name is that in the query of this page.
+            let shards = proxy.shared.shards.as_deref()?;
+            let naming = Naming::of(shards, &matched, &listing.path, Some(&query), &[])?;
+            Some((*index, listing.question_at(naming.target(suffix))?))
+        };
+        let questions = asks.iter().filter_map(question).collect::<Vec<_>>();
         if questions.len() != asks.len() {
             // A target that is too long to be one: the client's own query is.
             return Err(ErrorDocument::uri_too_long());

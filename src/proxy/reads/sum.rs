@@ -17,8 +17,9 @@ use crate::policy::{GuardClass, RegionIndex};
 use crate::proxy::{
     call::{
         ask::{NoAnswer, Question},
+        each_name::names_sharded,
         exchange::Exchange,
-        fan_out::{RETRY_AFTER_MIN, Said, ask_each, name_missing, name_regions, nobody, read_headers},
+        fan_out::{RETRY_AFTER_MIN, Said, ask_each_of_all_names, name_missing, name_regions, nobody, read_headers},
         head::read,
     },
     state::{Proxy, RegionAnswer, Reply},
@@ -33,11 +34,12 @@ pub(crate) async fn sum(
     exchange: &mut Exchange,
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    if is_for_one(proxy, exchange) {
+    if is_for_one(proxy, exchange) && proxy.shared.shards.is_none() {
         return local(proxy, exchange, request).await;
     }
     let is_read = *request.method() == Method::GET;
-    let said = everywhere(proxy, exchange, request, every(proxy)).await?;
+    let regions = concerned(proxy, exchange);
+    let said = everywhere(proxy, exchange, request, regions).await?;
     if is_read { figures(proxy, exchange, said) } else { followed(proxy, exchange, said) }
 }
 
@@ -49,16 +51,27 @@ pub(crate) async fn control(
     exchange: &mut Exchange,
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    if is_for_one(proxy, exchange) || proxy.shared.config.queues.control == QueueControl::Local {
+    let is_for_one = is_for_one(proxy, exchange) || proxy.shared.config.queues.control == QueueControl::Local;
+    if is_for_one && !names_sharded(proxy, &exchange.matched, request.uri()) {
         return local(proxy, exchange, request).await;
     }
-    let said = everywhere(proxy, exchange, request, every(proxy)).await?;
+    let regions = if is_for_one { one(proxy, exchange) } else { every(proxy) };
+    let said = everywhere(proxy, exchange, request, regions).await?;
     followed(proxy, exchange, said)
 }
 
 /// Whether a call concerns one region only: the one that it names, or the only one that there is.
 pub(crate) fn is_for_one(proxy: &Proxy, exchange: &Exchange) -> bool {
     exchange.addressed.is_some() || proxy.shared.registry.regions().len() == 1
+}
+
+/// The region that a call names, else the local one.
+fn one(proxy: &Proxy, exchange: &Exchange) -> Vec<RegionIndex> {
+    vec![exchange.addressed.unwrap_or(proxy.shared.registry.view().local)]
+}
+
+fn concerned(proxy: &Proxy, exchange: &Exchange) -> Vec<RegionIndex> {
+    if is_for_one(proxy, exchange) { one(proxy, exchange) } else { every(proxy) }
 }
 
 /// All regions, in the order of the registry.
@@ -68,7 +81,7 @@ pub(crate) fn every(proxy: &Proxy) -> Vec<RegionIndex> {
 
 /// Sends one call to each of these regions, and returns their answers.
 ///
-/// Errors: 400 for a body that asks for another region than one of these; those of [`ask_each`].
+/// Errors: 400 for a body that asks for another region than one of these; those of [`ask_each_of_all_names`].
 pub(crate) async fn everywhere(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -84,7 +97,7 @@ pub(crate) async fn everywhere(
     let guard = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);
     let question = Question { method, path: head.path, headers, body, deadline: head.deadline, guard, leased: false };
     let questions = regions.into_iter().map(|index| (index, question.clone())).collect();
-    ask_each(proxy, exchange, questions).await
+    ask_each_of_all_names(proxy, exchange, questions).await
 }
 
 /// The regions' answers by their meaning.
@@ -164,8 +177,13 @@ pub(crate) fn followed(
 }
 
 /// One answer out of several; the first one where they are nothing that could be added up, such as nothing at all.
-fn joined(proxy: &Proxy, exchange: &mut Exchange, answers: Vec<(RegionIndex, RegionAnswer)>) -> Response<Reply> {
+fn joined(proxy: &Proxy, exchange: &mut Exchange, mut answers: Vec<(RegionIndex, RegionAnswer)>) -> Response<Reply> {
     name_regions(proxy, exchange, answers.iter().map(|(index, _)| *index));
+    if is_for_one(proxy, exchange)
+        && let Some((_, answer)) = answers.pop()
+    {
+        return answer.into();
+    }
     let id = |index: &RegionIndex| proxy.region(*index).id.as_str();
     let parts: Vec<Part<'_>> =
         answers.iter().map(|(index, answer)| Part { region: id(index), body: &answer.body }).collect();

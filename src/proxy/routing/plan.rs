@@ -18,10 +18,12 @@ use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
-use crate::policy::{self, DecidedBy, Decision, Explanation, Job, PermittedRegions, RegionIndex, RouteError, View};
+use crate::policy::{
+    self, DecidedBy, Decision, Explanation, Job, PermittedRegions, RegionIndex, RouteError, TENANT_KEY, View,
+};
 use crate::proxy::{
     call::{feedback::source, notes},
-    state::{Ours, Proxy, Shared, Spooling},
+    state::{Ours, Proxy, Shard, Shared, Spooling, refuse_shard},
 };
 use crate::region::Queue;
 use crate::replica::{Description, Reach};
@@ -180,7 +182,9 @@ fn of_tenant<'e, 'b>(read: &'e mut Read<'b>, tenant: Option<&'b str>) -> &'e Rea
 }
 
 fn read_abridged<'b>(proxy: &Proxy, view: &View, body: Abridged<'b>) -> Option<Envelope<'b>> {
-    Envelope::read_abridged(body, proxy.shared.config.limits.json_depth, |key| view.settings.reads_meta(key))
+    Envelope::read_abridged(body, proxy.shared.config.limits.json_depth, |key| {
+        view.settings.reads_meta(key) || (proxy.shared.shards.is_some() && key == TENANT_KEY)
+    })
 }
 
 /// The job that was read, unless it is none or the operator's switches refuse it. Looked at where it is: to hand it on is to copy it.
@@ -188,6 +192,7 @@ fn accepted<'e, 'b>(shared: &Shared, view: &View, read: &'e Read<'b>) -> Result<
     let envelope = read.as_ref().map_err(ErrorDocument::from_fault)?;
     check_source(view, envelope)?;
     check_reserved(shared, envelope)?;
+    refuse_shard(shared.shards.as_deref(), envelope.queue())?;
     Ok(envelope)
 }
 
@@ -261,7 +266,7 @@ pub(crate) fn described(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decis
 }
 
 fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision: Decision) -> Planned {
-    let stamp = Stamped::new(proxy, envelope, decision.target());
+    let stamp = Stamped::new(proxy, envelope, decision.target()).in_shard(proxy, envelope);
     let mut room = StampRoom::default();
     let additions = stamp.additions(proxy, envelope, &mut room);
     let own = envelope.attributes().federation_id.as_deref();
@@ -290,7 +295,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
 }
 
 /// The minted parts of a job, by the operator's switches.
-pub(crate) struct Stamped {
+pub(crate) struct Stamped<'p> {
     id: Option<Uuid7>,
     federation_id: Option<Uuid7>,
     routed_at: Option<String>,
@@ -298,6 +303,7 @@ pub(crate) struct Stamped {
     hinted: bool,
     /// Whether the job gets meta keys at all.
     marks: bool,
+    shard: Option<Box<Shard<'p>>>,
 }
 
 /// Room for the texts of the minted parts.
@@ -307,7 +313,7 @@ pub(crate) struct StampRoom {
     federation_id: Uuid7Room,
 }
 
-impl Stamped {
+impl<'p> Stamped<'p> {
     pub(crate) fn new(proxy: &Proxy, envelope: &Envelope<'_>, target: Option<RegionIndex>) -> Self {
         let (shared, routing) = (&proxy.shared, &proxy.shared.config.routing);
         let unix_ms = shared.registry.clock().unix_ms_about();
@@ -326,7 +332,16 @@ impl Stamped {
             federation_id: (marks && envelope.attributes().federation_id.is_none()).then(mint),
             routed_at: (marks && routing.stamp_origin).then(|| text::rfc3339(unix_ms)),
             marks,
+            shard: None,
         }
+    }
+
+    /// The same for a job that goes into a shard of its queue, where that has any.
+    pub(crate) fn in_shard(mut self, proxy: &'p Proxy, envelope: &Envelope<'_>) -> Self {
+        if let Some(shards) = &proxy.shared.shards {
+            self.shard = Shard::of(shards, envelope).map(Box::new);
+        }
+        self
     }
 
     /// As [`Stamped::new`] for a job of a definition, whose `id` is a name within the definition.
@@ -342,7 +357,7 @@ impl Stamped {
 
     /// Nothing: for a job that must look the same whenever it is sent.
     pub(crate) const fn nothing() -> Self {
-        Self { id: None, federation_id: None, routed_at: None, hinted: false, marks: false }
+        Self { id: None, federation_id: None, routed_at: None, hinted: false, marks: false, shard: None }
     }
 
     pub(crate) fn additions<'a>(
@@ -358,6 +373,7 @@ impl Stamped {
             federation_id: minted.or(own.filter(|_| self.marks)),
             source_region: self.routed_at.as_ref().map(|_| proxy.shared.config.local_region.as_str()),
             routed_at: self.routed_at.as_deref(),
+            shard: self.shard.as_deref().map(Shard::addition),
         }
     }
 

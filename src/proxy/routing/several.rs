@@ -10,7 +10,7 @@ use crate::base::{Needs, Strategy};
 use crate::journal::Note;
 use crate::ojs::{Envelope, ErrorDocument, Found, RoutingKey, RoutingKind, place_of};
 use crate::policy::{Decision, Demand, Grounds, Job, RegionIndex, RouteError, View, route_within};
-use crate::proxy::state::{Proxy, Shared, Spooling};
+use crate::proxy::state::{Proxy, Shared, Spooling, refuse_shard};
 use crate::spool::{Spool, Way};
 
 /// An error document lists at most so many places; a person looks at the first few.
@@ -94,6 +94,9 @@ pub(crate) fn check_each<'e, 'b: 'e>(
 ) -> Result<(), ErrorDocument> {
     check_sources(view, envelopes.clone())?;
     envelopes.clone().try_for_each(|envelope| check_reserved(shared, envelope))?;
+    if let Some(shards) = shared.shards.as_deref() {
+        envelopes.clone().try_for_each(|envelope| refuse_shard(Some(shards), envelope.queue()))?;
+    }
     if let Some(spool) = shared.spool.as_deref().filter(|spool| !spool.is_quiet()) {
         envelopes.clone().try_for_each(|envelope| check_spool(spool, envelope))?;
     }

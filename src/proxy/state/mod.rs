@@ -13,6 +13,7 @@
 //! | Which changes of jobs does the hub's index get? | `seen` |
 //! | How are bodies and callers compared? | `fingerprint` |
 //! | Which part of a new job does the outage spool look at? | `spooling` |
+//! | Which shard of its queue does a job go into? | `sharded` |
 //!
 //! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].
 //!
@@ -34,6 +35,7 @@ pub(crate) mod region_answer;
 pub(crate) mod reply;
 pub(crate) mod running;
 pub(crate) mod seen;
+pub(crate) mod sharded;
 pub(crate) mod shared;
 pub(crate) mod spooling;
 pub(crate) mod warm;
@@ -49,6 +51,7 @@ pub(crate) use ran::Ran;
 pub(crate) use region_answer::RegionAnswer;
 pub(crate) use reply::Reply;
 pub(crate) use running::{End, Joined, Name, Turn};
+pub(crate) use sharded::{Shard, refuse_shard};
 pub(crate) use shared::{Asking, Proxy, Shared};
 pub(crate) use spooling::Spooling;
 pub(crate) use watch::Waiting;

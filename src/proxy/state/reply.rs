@@ -1,7 +1,8 @@
 //! The body of an answer to a client: our own bytes, or a region's answer as it streams in.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use tokio::time::{Instant, Sleep};
 use crate::net::Room;
 use crate::net::body::BodyError;
 use crate::net::pool::RegionBody;
+use crate::ojs::shards::{Renamer, Shards};
 use crate::policy::CallPermit;
 
 /// The body of an answer to a client.
@@ -37,6 +39,18 @@ pub struct Streamed {
     _permit: Option<CallPermit>,
     /// The memory that it may hold.
     _room: Option<Room>,
+    /// What puts queues' own names in place of those of their shards; none where no queue has any.
+    renaming: Option<Renaming>,
+}
+
+/// The renaming of a region's answer on its way.
+#[derive(Debug)]
+struct Renaming {
+    shards: Arc<Shards>,
+    /// The state of the answer.
+    renamer: Renamer,
+    /// Whether the end was given out.
+    has_ended: bool,
 }
 
 impl Reply {
@@ -53,8 +67,19 @@ impl Reply {
         if body.is_end_stream() {
             return Self::Empty;
         }
-        let streamed = Streamed { body, idle_timeout, idle: None, waiting: false, _permit: permit, _room: room };
+        let streamed =
+            Streamed { body, idle_timeout, idle: None, waiting: false, _permit: permit, _room: room, renaming: None };
         Self::Stream(Box::new(streamed))
+    }
+
+    /// The same with the queues' own names.
+    #[must_use]
+    pub fn renamed(mut self, shards: &Arc<Shards>) -> Self {
+        if let Self::Stream(streamed) = &mut self {
+            let shards = Arc::clone(shards);
+            streamed.renaming = Some(Renaming { shards, renamer: Renamer::default(), has_ended: false });
+        }
+        self
     }
 }
 
@@ -69,7 +94,7 @@ impl Body for Reply {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
-            Self::Stream(streamed) => streamed.poll(cx),
+            Self::Stream(streamed) => streamed.poll_renamed(cx),
         }
     }
 
@@ -77,7 +102,7 @@ impl Body for Reply {
         match self {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
-            Self::Stream(streamed) => streamed.body.is_end_stream(),
+            Self::Stream(streamed) => streamed.renaming.is_none() && streamed.body.is_end_stream(),
         }
     }
 
@@ -85,12 +110,41 @@ impl Body for Reply {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(streamed) if streamed.renaming.is_some() => SizeHint::default(),
             Self::Stream(streamed) => streamed.body.size_hint(),
         }
     }
 }
 
 impl Streamed {
+    fn poll_renamed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            let frame = ready!(self.poll(cx));
+            let Some(renaming) = &mut self.renaming else { return Poll::Ready(frame) };
+            let shards = &*renaming.shards;
+            let mut out = Vec::new();
+            match frame {
+                None if renaming.has_ended => return Poll::Ready(None),
+                None => {
+                    renaming.has_ended = true;
+                    renaming.renamer.end(shards, &mut out, &mut |_, _| {});
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(frame)) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    renaming.renamer.push(shards, &data, &mut out, &mut |_, _| {});
+                }
+            }
+            // A piece may be held back as a whole.
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(out.into()))));
+            }
+            if renaming.has_ended {
+                return Poll::Ready(None);
+            }
+        }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             // Trailers describe the region's connection to us; the formats of OJS have none.

@@ -21,7 +21,8 @@ use super::watch::Watched;
 use crate::config::{Config, DuplicateIds};
 use crate::journal::Journal;
 use crate::net::pool::Pool;
-use crate::policy::{Budgets, Concurrency, Glob, Pools, QueueLists, QueueRules, RegionIndex, Tally, View};
+use crate::ojs::shards::Shards;
+use crate::policy::{Budgets, Concurrency, Glob, Pools, QueueLists, QueueRules, RegionIndex, ShardTurns, Tally, View};
 use crate::region::discovery::Discovered;
 use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
@@ -86,6 +87,10 @@ pub struct Shared {
     pub queue_rules: QueueRules,
     /// The pools of workers.
     pub pools: Pools,
+    /// The queues with shards; none where no queue has any.
+    pub shards: Option<Arc<Shards>>,
+    /// The turns of the shards of those.
+    pub shard_turns: Mutex<ShardTurns>,
     /// The figures of pools and their queues.
     pub tally: Arc<Mutex<Tally>>,
     /// Queues that are fetched from no other region although the configuration names them.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::net::{IncomingBody, Room};
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -25,6 +25,7 @@ use crate::proxy::{
         ask::unavailable,
         attempt::{reason, shed_document},
         disconnected::disconnected,
+        each_name::names_sharded,
         exchange::Exchange,
         feedback,
         shut::check_breaker,
@@ -38,7 +39,7 @@ const LONG_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// Streams a call to the local region, or to the one that the client named.
 ///
-/// Errors: those of [`vet`]; 503 `owner_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
+/// Errors: those of [`vet`]; 422 `sharded_events` for the events of a queue with shards; 503 `owner_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
 /// 500 `outcome_unknown`, which no SDK replays.
 pub(crate) async fn local(
     proxy: &Proxy,
@@ -46,6 +47,9 @@ pub(crate) async fn local(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
+    if exchange.matched.operation == Operation::QueueEvents && names_sharded(proxy, &exchange.matched, request.uri()) {
+        return Err(ErrorDocument::sharded_events());
+    }
     forward(proxy, exchange, index, request).await
 }
 
@@ -90,7 +94,17 @@ pub(crate) async fn pass(
     // An event stream lasts as long as its client likes, and holds no place in the limits.
     let permit = Some(permit).filter(|_| !is_stream);
     let idle = proxy.shared.config.limits.stream_idle_timeout;
-    Ok(response.map(|body| Reply::stream(body, idle, permit, room)))
+    let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
+    let mut response = response.map(|body| Reply::stream(body, idle, permit, room));
+    // Figures of the server itself name queues as the server has them.
+    let is_named = is_plain && exchange.matched.class != Class::System;
+    if let Some(shards) = proxy.shared.shards.as_ref().filter(|_| is_named) {
+        response = response.map(|reply| reply.renamed(shards));
+        if matches!(response.body(), Reply::Stream(_)) {
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
+    }
+    Ok(response)
 }
 
 /// Memory for an answer that is passed on as it comes.
@@ -131,6 +145,10 @@ pub(crate) fn place(proxy: &Proxy, exchange: &mut Exchange, index: RegionIndex) 
 pub(crate) fn headers_for(proxy: &Proxy, exchange: &Exchange, index: RegionIndex, mut headers: HeaderMap) -> HeaderMap {
     strip_hop_by_hop(&mut headers);
     headers.insert(REQUEST_ID, exchange.request_id().clone());
+    if proxy.shared.shards.is_some() {
+        // The answer is to be read.
+        headers.remove(ACCEPT_ENCODING);
+    }
     if proxy.region(index).drops_authorization() && headers.contains_key(http::header::AUTHORIZATION) {
         event::dropped_authorization(proxy.metrics(index));
     }

@@ -25,7 +25,7 @@ use crate::proxy::{
 /// Switches the client's connection and a new connection to the region to WebSocket, and copies between them. A region's answer other
 /// than 101 is passed on.
 ///
-/// Errors: 403 `residency` for a region other than the local one, unless `residency.read` is `allow`; 503 when the region cannot be reached
+/// Errors: 422 `sharded_events` where queues have shards; 403 `residency` for a region other than the local one, unless `residency.read` is `allow`; 503 when the region cannot be reached
 /// or a limit is reached.
 pub(crate) async fn tunnel(
     proxy: &Proxy,
@@ -33,6 +33,10 @@ pub(crate) async fn tunnel(
     mut request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     admit_unjudged(proxy, exchange)?;
+    // Its frames would name queues as the region has them.
+    if proxy.shared.shards.is_some() {
+        return Err(ErrorDocument::sharded_events());
+    }
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
     let room = room(exchange)?;

@@ -21,7 +21,9 @@ mod claim;
 mod paused;
 mod pooled;
 mod round;
+mod sharded;
 mod turn;
+mod withheld;
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,7 @@ use crate::proxy::{
         head::{asked_for, read},
         retrying::{rewritten, unanswered},
     },
-    state::{Proxy, Reply},
+    state::{Proxy, Reply, refuse_shard},
 };
 use crate::region::{KeptJob, Workers};
 use crate::telemetry::KeptJob as Became;
@@ -75,7 +77,13 @@ pub(crate) async fn fetch(
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
     head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;
     // A call that servers could read in two ways is judged by the local region only.
-    let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth).ok();
+    let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth);
+    if let Some(shards) = proxy.shared.shards.as_deref() {
+        // Nor could its queues be taken for those that have shards.
+        let claims = claims.as_ref().map_err(ErrorDocument::from_fault)?;
+        claims.queues().try_for_each(|queue| refuse_shard(Some(shards), queue))?;
+    }
+    let claims = claims.ok();
     let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
     if proxy.shared.pools.name_queues() {

@@ -4,6 +4,7 @@ mod figures;
 mod missing;
 mod queues;
 mod residency;
+mod sharded;
 mod union;
 
 use serde_json::{Value, json};

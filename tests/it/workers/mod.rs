@@ -12,6 +12,7 @@ mod scheduling;
 mod sdk;
 mod settle;
 mod starved;
+mod tenants;
 mod turns;
 mod vanished;
 

@@ -14,7 +14,7 @@ use crate::cli::out::say;
 
 /// Drains the local region at the hub, and shows where each sidecar then sends an ordinary job.
 pub(super) async fn drain(stage: &Stage, fleet: &Fleet) -> Told {
-    step(stage, 9, "A hub: one order drains us-east-1 for three sidecars");
+    step(stage, 10, "A hub: one order drains us-east-1 for three sidecars");
     until("the hub has three sidecars", async || connected(fleet).await == 3).await?;
     say("  $ ojs-sidecar drain us-east-1 --for 1m --reason \"disk exchange\" --ticket DEMO-1 --author you --hub ...");
     order(fleet, Method::PUT, "switch=drain&region=us-east-1&for=1m").await?;

@@ -38,6 +38,17 @@ pub(super) async fn ask(stage: &Stage, method: Method, path: &str, body: Option<
     client::ask(&stage.client.to_string(), method, path, body).await
 }
 
+/// Posts a document, and reads the answer.
+///
+/// Errors: a sentence, where the status is no success.
+pub(super) async fn post(stage: &Stage, path: &str, body: Value) -> Result<Value, String> {
+    let (head, body) = ask(stage, Method::POST, path, Some(body)).await?;
+    if !head.status.is_success() {
+        return Err(format!("{path} was answered {}: {}", head.status, String::from_utf8_lossy(&body)));
+    }
+    serde_json::from_slice(&body).map_err(|error| error.to_string())
+}
+
 pub(super) fn region(stage: &Stage, place: usize) -> Result<&DemoRegion, String> {
     stage.regions.get(place).ok_or_else(|| "a region is missing".to_owned())
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::step::{Told, ask, check, region, step, text};
+use super::step::{Told, check, post, region, step, text};
 use crate::cli::demo::stage::{IDS, Stage};
 use crate::cli::out::say;
 use ojs_testbed::JobState;
@@ -70,12 +69,4 @@ fn owner(stage: &Stage, id: &str) -> Result<&'static str, String> {
         [owner] => Ok(owner),
         _ => Err(format!("job {id} is completed in {owners:?}")),
     }
-}
-
-async fn post(stage: &Stage, path: &str, body: Value) -> Result<Value, String> {
-    let (head, body) = ask(stage, Method::POST, path, Some(body)).await?;
-    if !head.status.is_success() {
-        return Err(format!("{path} was answered {}: {}", head.status, String::from_utf8_lossy(&body)));
-    }
-    serde_json::from_slice(&body).map_err(|error| error.to_string())
 }

@@ -294,6 +294,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         told: Option<&mut Vec<Member>>,
     ) -> (Splices, Sent) {
         let stamp = if self.keyed { Stamped::nothing() } else { Stamped::new(self.proxy, envelope, decision.target()) };
+        let stamp = stamp.in_shard(self.proxy, envelope);
         let mut room = StampRoom::default();
         let additions = stamp.additions(self.proxy, envelope, &mut room);
         let sent = Sent {

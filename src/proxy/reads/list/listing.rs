@@ -37,7 +37,11 @@ impl Listing {
 
     /// Each round has half of the time that is left, so that a region that hangs leaves some for the others.
     pub(super) fn question(&self, query: &str) -> Option<Question> {
-        let target = if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) };
+        self.question_at(if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) })
+    }
+
+    /// As [`Self::question`], with the path.
+    pub(super) fn question_at(&self, target: String) -> Option<Question> {
         let now = Instant::now();
         let deadline = now + self.deadline.saturating_duration_since(now) / 2;
         Some(Question::get(PathAndQuery::try_from(target).ok()?, self.headers.clone(), deadline))

@@ -62,7 +62,7 @@ pub(super) async fn of_one(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let config = &proxy.shared.config;
-    if config.residency.read_lists == ReadResidency::Allow && !config.lists.annotate {
+    if config.residency.read_lists == ReadResidency::Allow && !config.lists.annotate && proxy.shared.shards.is_none() {
         return forward(proxy, exchange, index, request).await;
     }
     exchange.region = Some(proxy.region(index).id.clone());

@@ -1,13 +1,17 @@
 //! Claimed jobs: the worker that may have them, and how long their regions lease them.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use http::HeaderMap;
 
+use crate::base::text::read_rfc3339;
+use crate::journal::LeasePlace;
 use crate::ojs::worker::{ClaimedJob, FetchRequest};
-use crate::proxy::locate::find::asker;
+use crate::policy::Pool;
+use crate::proxy::{locate::find::asker, state::Shared};
 
 /// How long a job is leased when the call does not say. Spec: ojs-protocol 2.4.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -24,4 +28,26 @@ pub(super) fn claimant(worker: &str, headers: &HeaderMap) -> String {
 pub(super) fn lease(claims: Option<&FetchRequest<'_>>, job: Option<&ClaimedJob<'_>>) -> Duration {
     let said = claims.and_then(FetchRequest::visibility_ms).or_else(|| job?.visibility_ms);
     said.map_or(LEASE, Duration::from_millis).min(LEASE_MAX)
+}
+
+/// Counts a job of a worker of a pool, or of none, for the figures of its queue.
+pub(super) fn tally(shared: &Shared, pool: Option<&Pool>, job: &ClaimedJob<'_>, now: Instant) {
+    let Some(queue) = shared.pools.queue(pool, &job.queue) else { return };
+    let [started, enqueued] = [&job.started_at, &job.enqueued_at].map(|at| at.as_deref().and_then(read_rfc3339));
+    let wait = started.zip(enqueued).map(|(started, enqueued)| Duration::from_millis(started.saturating_sub(enqueued)));
+    let mut tally = shared.tally.lock();
+    tally.dispatched(queue, wait, now);
+    tally.waits.came(&job.queue, now);
+    drop(tally);
+    shared.metrics.scheduling.dispatched(queue, pool.map_or("", |pool| pool.name()), wait);
+}
+
+/// The place that a job takes in a pool.
+pub(super) fn place(shared: &Shared, pool: Option<&Pool>, job: &ClaimedJob<'_>) -> Option<LeasePlace> {
+    if shared.pools.is_empty() {
+        return None;
+    }
+    let queue = shared.pools.queue(pool, &job.queue).cloned();
+    let pool = pool.map(|pool| Arc::clone(pool.name()));
+    (pool.is_some() || queue.is_some()).then_some(LeasePlace { pool, queue })
 }

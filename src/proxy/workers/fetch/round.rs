@@ -2,33 +2,32 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
 use tokio::time::Instant;
 
-use super::claim::{claimant, lease};
+use super::claim::{claimant, lease, place, tally};
+use super::sharded::{Sharded, ShardedCall};
 use super::turn::Turn;
+use super::withheld::{is_withheld, may_be_given};
 use crate::base::RegionId;
-use crate::base::text::read_rfc3339;
-use crate::journal::{AskedPlaces, Lease, LeasePlace};
+use crate::journal::{AskedPlaces, Lease};
 use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::outcome::Moment;
-use crate::policy::{GuardClass, Pool, RegionIndex, permits};
+use crate::policy::{GuardClass, Pool, RegionIndex};
 use crate::proxy::{
     call::{
         ask::{NoAnswer, Question, ask},
         head::Head,
     },
-    routing::plan::with_job,
     state::{Proxy, RegionAnswer},
 };
 use crate::region::{KeptJob, handed_out_until};
-use crate::telemetry::{KeptJob as Became, RemoteFetch, event};
+use crate::telemetry::KeptJob as Became;
 
 /// The local region's answer, where it is not the answer that other jobs are merged into.
 #[derive(Debug)]
@@ -61,6 +60,7 @@ pub(super) struct Round<'p, 'b> {
     claims: Option<&'b FetchRequest<'b>>,
     worker: Option<&'b str>,
     turn: Option<Turn<'p, 'b>>,
+    sharded: Option<Sharded<'p>>,
     pub(super) pool: Option<&'p Pool>,
     /// The places that its pool has for further jobs; none without a bound.
     pub(super) places: Option<AskedPlaces>,
@@ -77,8 +77,25 @@ impl<'p, 'b> Round<'p, 'b> {
     ) -> Self {
         let (jobs, local) = (Vec::new(), Local::Unasked);
         let turn = claims.and_then(|claims| Turn::of(proxy, claims, pool));
+        let sharded = claims.and_then(|claims| Sharded::of(proxy, claims));
         let (base, first, changed, places) = (None, false, false, None);
-        Self { jobs, local, base, first, changed, proxy, class, head, body, claims, worker, turn, pool, places }
+        Self {
+            jobs,
+            local,
+            base,
+            first,
+            changed,
+            proxy,
+            class,
+            head,
+            body,
+            claims,
+            worker,
+            turn,
+            sharded,
+            pool,
+            places,
+        }
     }
 
     /// The worker that may get parked jobs of this call; `None` for a worker without a name.
@@ -124,6 +141,11 @@ impl<'p, 'b> Round<'p, 'b> {
         if is_withheld(proxy, index) {
             return;
         }
+        if let Some(mut call) = self.sharded_call(index, missing, |_| true) {
+            let is_answered = self.ask_local_for(index, std::mem::take(&mut call.body)).await;
+            self.end_sharded(index, &call, is_answered);
+            return;
+        }
         match (self.claims, missing) {
             (Some(_), Some(missing)) if self.turn.is_some() => self.ask_local_by_turn(index, missing).await,
             (Some(claims), Some(missing)) if !self.jobs.is_empty() || self.places.is_some() => {
@@ -134,6 +156,25 @@ impl<'p, 'b> Round<'p, 'b> {
                     self.turn.as_ref().map_or_else(|| vec![self.body.clone()], |turn| turn.body_as_listed(self.body));
                 self.ask_local_for(index, body).await;
             }
+        }
+    }
+
+    fn sharded_call(
+        &self,
+        index: RegionIndex,
+        missing: Option<usize>,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Option<ShardedCall> {
+        let (claims, sharded) = (self.claims?, self.sharded.as_ref()?);
+        Some(sharded.call((claims, self.body), self.turn.as_ref(), index, missing, wanted))
+    }
+
+    fn end_sharded(&mut self, index: RegionIndex, call: &ShardedCall, is_answered: bool) {
+        if let (Some(turn), Some(call)) = (&mut self.turn, &call.turn) {
+            turn.end(index, call, is_answered);
+        }
+        if let Some(sharded) = &mut self.sharded {
+            sharded.end(index, &call.shards, is_answered);
         }
     }
 
@@ -197,18 +238,28 @@ impl<'p, 'b> Round<'p, 'b> {
             if missing == 0 {
                 return;
             }
+            if let Some(mut call) = self.sharded_call(*index, Some(missing), |queue| self.shares(queue)) {
+                let body = std::mem::take(&mut call.body);
+                let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
+                self.end_sharded(*index, &call, is_answered);
+                continue;
+            }
             let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue)));
             let body = match (&self.turn, &call) {
                 (Some(turn), Some(call)) => turn.body_of(call, self.body),
                 _ => claims.part(self.body, missing, |queue| self.shares(queue)).into_vec(),
             };
-            let left = self.head.deadline.saturating_duration_since(Instant::now());
-            let share = left / u32::try_from(nearest.len() - place).unwrap_or(u32::MAX);
-            let is_answered = self.ask_other(*index, body, share).await;
+            let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
             if let (Some(turn), Some(call)) = (&mut self.turn, call) {
                 turn.end(*index, &call, is_answered);
             }
         }
+    }
+
+    /// A part of the time that is left, for one of so many regions.
+    fn share(&self, regions: usize) -> Duration {
+        let left = self.head.deadline.saturating_duration_since(Instant::now());
+        left / u32::try_from(regions).unwrap_or(u32::MAX)
     }
 
     /// Asks another region for jobs. Returns whether it has answered with jobs, or with none.
@@ -226,7 +277,22 @@ impl<'p, 'b> Round<'p, 'b> {
         }
     }
 
-    async fn ask(&self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> Result<RegionAnswer, NoAnswer> {
+    /// Asks a region. Its answer has the queues' own names.
+    async fn ask(&mut self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> Result<RegionAnswer, NoAnswer> {
+        let mut answer = self.ask_as_it_is(index, body, share).await?;
+        if let Some(shards) = &self.proxy.shared.shards {
+            let note = |queue, place| self.sharded.iter_mut().for_each(|sharded| sharded.note(queue, place));
+            answer.rename(shards, note);
+        }
+        Ok(answer)
+    }
+
+    async fn ask_as_it_is(
+        &self,
+        index: RegionIndex,
+        body: Vec<Bytes>,
+        share: Duration,
+    ) -> Result<RegionAnswer, NoAnswer> {
         let question = Question {
             method: Method::POST,
             path: self.head.path.clone(),
@@ -251,6 +317,7 @@ impl<'p, 'b> Round<'p, 'b> {
         let (region, now) = (&self.proxy.region(index).id, shared.registry.clock().now());
         let Some(claimed) = FetchReply::read(&answer.body) else { return Some(answer) };
         self.first |= claimed.has_first();
+        self.sharded.iter_mut().for_each(|sharded| sharded.brought(claimed.jobs.len()));
         // Measured from here although the region began earlier: the margin that is left of a lease is far longer.
         let until = handed_out_until(now, lease(self.claims, None));
         if !self.jobs.is_empty() {
@@ -270,7 +337,7 @@ impl<'p, 'b> Round<'p, 'b> {
             }
             if fit(job) {
                 leases.extend(self.lease(job, region));
-                self.tally(job, now);
+                tally(shared, self.pool, job, now);
                 shared.saw_leased(job, region);
                 let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
                 let raw = answer.body.slice_ref(job.raw().as_bytes());
@@ -311,62 +378,7 @@ impl<'p, 'b> Round<'p, 'b> {
             visibility: lease(self.claims, Some(job)),
             until: None,
             ends: Moment::default(),
-            place: self.place(job),
+            place: place(&self.proxy.shared, self.pool, job),
         })
     }
-
-    /// Counts a job for the figures of its queue.
-    fn tally(&self, job: &ClaimedJob<'_>, now: std::time::Instant) {
-        let shared = &self.proxy.shared;
-        let Some(queue) = shared.pools.queue(self.pool, &job.queue) else { return };
-        let [started, enqueued] = [&job.started_at, &job.enqueued_at].map(|at| at.as_deref().and_then(read_rfc3339));
-        let wait =
-            started.zip(enqueued).map(|(started, enqueued)| Duration::from_millis(started.saturating_sub(enqueued)));
-        let mut tally = shared.tally.lock();
-        tally.dispatched(queue, wait, now);
-        tally.waits.came(&job.queue, now);
-        drop(tally);
-        shared.metrics.scheduling.dispatched(queue, self.pool.map_or("", |pool| pool.name()), wait);
-    }
-
-    fn place(&self, job: &ClaimedJob<'_>) -> Option<LeasePlace> {
-        let pools = &self.proxy.shared.pools;
-        if pools.is_empty() {
-            return None;
-        }
-        let pool = self.pool.map(|pool| Arc::clone(pool.name()));
-        let queue = pools.queue(self.pool, &job.queue).cloned();
-        (pool.is_some() || queue.is_some()).then_some(LeasePlace { pool, queue })
-    }
-}
-
-/// Whether workers get nothing from a region by now, also while it held the call back: it is isolated, or the hub is not heard.
-fn is_withheld(proxy: &Proxy, index: RegionIndex) -> bool {
-    let view = proxy.shared.registry.view();
-    view.fetch_waits || view.region(index).is_isolated()
-}
-
-/// Whether a job of another region may run here. One that may not is left to its lease, and its queue to the local region: the
-/// operator has declared it free of such jobs, and it is not.
-fn may_be_given(proxy: &Proxy, index: RegionIndex, job: &ClaimedJob<'_>) -> bool {
-    let (shared, metrics) = (&proxy.shared, proxy.metrics(index));
-    if is_withheld(proxy, index) {
-        metrics.remote_fetches[RemoteFetch::Left].inc();
-        return false;
-    }
-    let view = shared.registry.view();
-    let permitted = job.envelope().is_ok_and(|envelope| {
-        with_job(&envelope, |job| permits(&view, job, view.local)).is_ok_and(|permitted| permitted)
-    });
-    // A job that cannot be named cannot be acknowledged either.
-    if permitted && !job.id.is_empty() {
-        metrics.remote_fetches[RemoteFetch::Given].inc();
-        return true;
-    }
-    metrics.remote_fetches[RemoteFetch::Left].inc();
-    let declared = shared.config.workers.remote_fetch.iter().any(|queue| *queue == job.queue);
-    if declared && shared.unfit.add(&job.queue) {
-        event::remote_fetch_off(metrics, &job.queue);
-    }
-    false
 }

@@ -73,6 +73,11 @@ impl<'p, 'b> Turn<'p, 'b> {
         self.claims.in_order(body, count, &call.order, self.own.as_ref()).into_vec()
     }
 
+    /// The words of the worker, which are cut out of its FETCH.
+    pub(super) const fn own(&self) -> Option<&OwnTurns> {
+        self.own.as_ref()
+    }
+
     /// The body of the FETCH without the words of its worker about turns.
     pub(super) fn body_as_listed(&self, body: &Bytes) -> Vec<Bytes> {
         self.own.as_ref().map_or_else(|| vec![body.clone()], |own| self.claims.without(body, own).into_vec())
