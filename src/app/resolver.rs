@@ -262,6 +262,8 @@ impl Look<'_> {
         let (Ok((status, body)), Some(copy)) = (asked, self.found.placement.copies.get(at)) else {
             return Word::Silent;
         };
+        // The client and its identity know the queue's own name.
+        let body = shared.shards.as_deref().and_then(|shards| shards.renamed(&body)).unwrap_or(body);
         let (bytes, sought) = (body.len(), Sought::of(copy, &self.found.placement.identity));
         let creates = matches!(question, JobQuestion::Create(_));
         let word = offload(bytes, move || {

@@ -35,6 +35,8 @@ pub struct Pooled {
     said: Cell<(u64, u64)>,
     /// When the last request was made, and whether its answer granted less than is needed.
     asked: Cell<(Option<Instant>, bool)>,
+    /// Whether the last request was made while the process ends.
+    gives_back: Cell<bool>,
     /// FETCHes that lack places are no need until then, and for how long such a pause lasts.
     quiet: Cell<(Option<Instant>, Duration)>,
 }
@@ -49,7 +51,19 @@ impl Pooled {
         journal: Arc<Journal>,
     ) -> Self {
         let (needs, said, asked, quiet) = Default::default();
-        Self { name, on_hub_loss, most, longest_lease, grant, journal, needs, said, asked, quiet }
+        Self {
+            name,
+            on_hub_loss,
+            most,
+            longest_lease,
+            grant,
+            journal,
+            needs,
+            said,
+            asked,
+            quiet,
+            gives_back: Cell::new(false),
+        }
     }
 
     /// Its name.
@@ -95,6 +109,7 @@ impl Pooled {
         let spare = u64::from(self.grant.take_asked() && !grant.is_ending());
         self.said.set((needs, holds));
         self.asked.set((Some(now), false));
+        self.gives_back.set(grant.is_ending());
         PoolPlaces {
             pool: self.name.to_string(),
             sequence: grant.next_sequence(),
@@ -109,6 +124,10 @@ impl Pooled {
     /// Puts a grant in force. Returns how long to wait at most before the next request; none leaves it to the hub.
     pub(super) fn take(&self, places: u64, ends: Instant) -> Option<Duration> {
         let grant = self.grant.grant();
+        if grant.is_ending() && !self.gives_back.get() {
+            // The answer to a request from before the end.
+            return Some(Duration::ZERO);
+        }
         grant.take(places, ends);
         if grant.is_ending() {
             // Jobs that are still held count until their leases end.

@@ -1,6 +1,7 @@
 //! Places in pools of workers, which FETCH calls take before they ask a region.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Journal;
 use super::lease::LeasePlace;
@@ -65,10 +66,12 @@ impl Journal {
         then(taken)
     }
 
-    /// The pool whose place a job holds; none where it holds none.
+    /// The pool with the place of a job, and how long the job is leased at a time; none where it has no place.
     #[must_use]
-    pub fn pool_of(&self, job_id: &str) -> Option<Arc<str>> {
-        self.inner.leases.lock().find(job_id)?.place.as_ref()?.pool.clone()
+    pub fn pool_of(&self, job_id: &str) -> Option<(Arc<str>, Duration)> {
+        let leases = self.inner.leases.lock();
+        let lease = leases.find(job_id)?;
+        Some((lease.place.as_ref()?.pool.clone()?, lease.visibility))
     }
 
     /// A job has ended otherwise than by its worker, which holds its place no longer.

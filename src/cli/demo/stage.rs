@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 use super::arguments::DemoArgs;
 use super::fleet::{DemoHub, Fleet};
 use super::say;
-use super::tour::SCHEDULING;
 use crate::app::{World, build};
 use crate::base::Clock;
 use crate::config::{Sources, load};
@@ -36,6 +35,19 @@ health_check: { interval: 500ms, timeout: 1s }
 circuit_breaker: { failure_threshold: 3, cooldown: 2s, slow_start: 1s }
 load: { interval: 500ms }
 shutdown: { drain_idle: 100ms, drain_timeout: 5s }
+";
+
+/// How queues share workers here. The queues with `plain-` are in none of them.
+pub(super) const SCHEDULING: &str = "\
+scheduling:
+  pools:
+    - name: shop
+      queues: [orders, newsletters]
+      strategy: strict
+      starvation_prevention: { enabled: true, min_dispatch_ratio: 0.2 }
+    - { name: payments, queues: [payments], isolated: true }
+  tenant_queues:
+    - { queue: reports, shards: 8 }
 ";
 
 /// Everything that runs during the demo.

@@ -12,7 +12,6 @@ use super::say;
 use super::stage::{IDS, Stage, TIMINGS};
 use crate::cli::client::Answer;
 use ojs_testbed::DemoRegion;
-pub(super) use scheduling::SCHEDULING;
 use step::{Told, ask, check, region, region_of, step, text, until};
 
 /// Plays the whole tour.

@@ -1,9 +1,27 @@
 //! The outage spool: its keys are there together, or none is.
 
 use super::super::sections::Spool;
+use super::super::types::TenantQueueConfig;
 use super::collect::Check;
 
 impl Check {
+    /// That no queue with shards is spooled: the spool keeps a job as it was to be sent, and shards may be others by then.
+    pub(super) fn spooled_shards(&mut self, spooled: &[String], sharded: &[TenantQueueConfig]) {
+        let may_match = |pattern: &str, queue: &str| match pattern.find(['*', '?']) {
+            Some(at) => queue.starts_with(&pattern[..at]),
+            None => pattern == queue,
+        };
+        for (at, pattern) in spooled.iter().enumerate() {
+            if let Some(queue) = sharded.iter().find(|it| may_match(pattern, &it.queue)) {
+                let rule = format!(
+                    "expected no queue of scheduling.tenant_queues, such as {}: name the queues to be spooled without it, or leave it out there",
+                    queue.queue
+                );
+                self.refuse(&format!("spool.queues[{at}]"), &rule);
+            }
+        }
+    }
+
     /// Checks the section.
     pub(super) fn spool(&mut self, spool: &Spool) {
         if spool.path.is_none() {

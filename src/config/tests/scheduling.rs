@@ -184,3 +184,19 @@ fn a_pool_of_the_fleet_needs_a_hub_a_journal_and_a_word_for_the_loss_of_the_hub(
     let problems = load_layers(&[&without_journal], &[], &[]).unwrap_err().problems;
     assert!(problems[0].rule.contains("journal.path"), "{problems:?}");
 }
+
+#[test]
+fn a_queue_with_shards_is_not_spooled() {
+    let text = |queues: &str| {
+        format!(
+            "{REGIONS}scheduling: {{ tenant_queues: [{{ queue: mail.eu }}] }}\n\
+             spool: {{ path: /tmp/s, key_file: /tmp/k, queues: [{queues}] }}\n"
+        )
+    };
+    for queues in ["x, mail.eu", "x, '*'", "x, 'mail.*'", "x, 'm?il.eu'"] {
+        let problems = load_layers(&[&text(queues)], &[], &[]).expect_err(queues).problems;
+        let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+        assert!(problem.key == "spool.queues[1]" && problem.rule.contains("such as mail.eu"), "{problem}");
+    }
+    loaded(&text("mail, 'mail.us*'"));
+}

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 const HOLDERS_MAX: usize = 20_000;
 /// A sidecar asks again at least every ten seconds: one that has missed three times needs nothing. Units: milliseconds.
 const NEEDS_FOR_MS: u64 = 30_000;
-/// After a silence of all sidecars each has so long to ask again: the longest wait between two tries to connect, and the request. Units: milliseconds.
-const RETURN_MS: u64 = 20_000;
+/// After a silence of all sidecars each has the time of a grant to ask again, and at least and at most so long: the longest wait between two tries to
+/// connect is 15 s, and a hub without an answer in the list of a sidecar costs 10 s more. Units: milliseconds.
+const RETURN_MS: (u64, u64) = (20_000, 60_000);
 /// Clocks of two databases, or a request that was under way for long, differ by less. Units: milliseconds.
 const MARGIN_MS: u64 = 5_000;
 
@@ -100,8 +101,10 @@ impl Holders {
     /// to ask again before others get its part.
     pub(super) fn keep_over_silence(&mut self, ttl_ms: u64, now_ms: u64) {
         let last = self.0.values().map(|it| it.needs_end_ms.saturating_sub(NEEDS_FOR_MS)).max().unwrap_or(now_ms);
-        if now_ms.saturating_sub(last) > ttl_ms / 2 {
-            let until = now_ms.saturating_add(RETURN_MS);
+        let back_ms = ttl_ms.clamp(RETURN_MS.0, RETURN_MS.1);
+        // Half of that, so that a hub that is lost again meanwhile leaves each its time.
+        if now_ms.saturating_sub(last) > ttl_ms.min(back_ms) / 2 {
+            let until = now_ms.saturating_add(back_ms);
             self.0.values_mut().for_each(|it| it.ends_ms = it.ends_ms.max(until));
         }
     }
@@ -307,9 +310,15 @@ mod tests {
         all.expire(late);
         assert_eq!(calls(all.one(20, &ask("c", 1, 0, 8), late)), 0, "the jobs of both may go on");
         assert_eq!(calls(all.one(20, &ask("b", 2, 9, 8), late)), 8);
-        all.keep_over_silence(TTL_MS, late + RETURN_MS);
-        all.expire(late + RETURN_MS);
-        assert_eq!(calls(all.one(20, &ask("c", 2, 0, 8), late + RETURN_MS)), 11, "a has gone");
+        let half = late + RETURN_MS.1 / 2;
+        all.keep_over_silence(TTL_MS, half);
+        all.expire(half);
+        assert_eq!(calls(all.one(20, &ask("b", 3, 8, 8), half)), 9);
+        assert_eq!(calls(all.one(20, &ask("c", 2, 0, 8), half)), 0, "a has time yet");
+        let over = late + RETURN_MS.1;
+        all.keep_over_silence(TTL_MS, over);
+        all.expire(over);
+        assert_eq!(calls(all.one(20, &ask("c", 3, 0, 8), over)), 11, "a has gone");
     }
 
     /// A sidecar of the model: it makes as many calls as it may, and learns of grants or not.

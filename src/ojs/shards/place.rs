@@ -14,7 +14,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Reads the suffix of a shard's name, and gives back what follows it.
+    /// Reads the suffix of a shard's name, and gives back the text behind it.
     pub(super) fn read(text: &str) -> Option<(Self, &str)> {
         let rest = text.strip_prefix(MARK)?;
         let (band, rest) = match rest.strip_prefix('p') {

@@ -12,6 +12,8 @@ pub(in crate::ojs) enum Spot {
     Empty(usize),
     /// `null`, and its offset.
     Null(usize),
+    /// Another value: no server takes it for a queue.
+    Odd,
 }
 
 /// Where a job names its queue, and its priority.
@@ -76,7 +78,7 @@ fn spot(envelope: &Envelope<'_>, scanner: &mut Scanner<'_, '_>) -> Result<Option
         Some(b'n') => Some(Spot::Null(scanner.skip()?.0)),
         _ => {
             scanner.skip()?;
-            None
+            Some(Spot::Odd)
         }
     })
 }

@@ -161,6 +161,8 @@ fn a_job_gets_its_shard_wherever_it_names_its_queue_and_else_stays_as_it_is() {
         ),
         (r#"{"options":null,"queue":null}"#, r#"{"options":{"queue":"default.ojs-t07"},"queue":"default.ojs-t07"}"#),
         (r#"{"options":{"queue":""}}"#, r#"{"options":{"queue":"default.ojs-t07"}}"#),
+        (r#"{"options":{"queue":5}}"#, r#"{"options":{"queue":5}}"#),
+        ("{}", "{}"),
     ] {
         assert_eq!(stamped(body), expected);
     }

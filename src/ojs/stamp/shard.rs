@@ -17,7 +17,7 @@ impl Splices {
                 Spot::Null(at) if !is_named => {
                     self.replace_null(at, |plan| plan.texts(&["\"", queue, suffix, "\""]));
                 }
-                Spot::Empty(_) | Spot::Null(_) => {}
+                Spot::Empty(_) | Spot::Null(_) | Spot::Odd => {}
             }
         }
         if is_named || spots.in_options.is_some() {
@@ -31,6 +31,8 @@ impl Splices {
             (None, Some(at)) => self.replace_null(at, |plan| {
                 plan.texts(&["{\"queue\":\"", queue, suffix, "\"}"]);
             }),
+            // A job of no members is refused by its region, wherever it is.
+            (None, None) if matches!(envelope.root, Slot::Object { empty: true, .. }) => {}
             (None, None) => self.fill(envelope.root, |plan| {
                 plan.texts(&["\"options\":{\"queue\":\"", queue, suffix, "\"}"]);
             }),

@@ -70,10 +70,10 @@ impl<'b> FetchRequest<'b> {
         self.members.text(WORKER_ID).filter(|id| !id.is_empty())
     }
 
-    /// How long the jobs are leased. Units: milliseconds.
+    /// How long the jobs are leased; none when it does not say, which 0 does not either. Units: milliseconds.
     #[must_use]
     pub fn visibility_ms(&self) -> Option<u64> {
-        self.members.number(VISIBILITY)
+        self.members.number(VISIBILITY).filter(|ms| *ms > 0)
     }
 
     /// Whether it says how long in a way that is no number: a server may read another one than we do.

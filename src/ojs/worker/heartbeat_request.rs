@@ -83,10 +83,10 @@ impl<'b> HeartbeatRequest<'b> {
         self.members.text(WORKER_ID).filter(|id| !id.is_empty())
     }
 
-    /// How long the leases are extended; none when it does not say. Units: milliseconds.
+    /// How long the leases are extended; none when it does not say, which 0 does not either. Units: milliseconds.
     #[must_use]
     pub fn visibility_ms(&self) -> Option<u64> {
-        self.members.number(VISIBILITY)
+        self.members.number(VISIBILITY).filter(|ms| *ms > 0)
     }
 
     /// Whether it says how long in a way that is no number: a server may read another one than we do.

@@ -39,7 +39,7 @@ pub struct Streamed {
     _permit: Option<CallPermit>,
     /// The memory that it may hold.
     _room: Option<Room>,
-    /// What puts queues' own names in place of those of their shards; none where no queue has any.
+    /// The renamer that puts queues' own names in place of those of their shards; none where no queue has any.
     renaming: Option<Renaming>,
 }
 

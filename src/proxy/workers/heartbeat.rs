@@ -85,8 +85,10 @@ fn check_lease(proxy: &Proxy, beat: &HeartbeatRequest<'_>) -> Result<(), ErrorDo
         return Ok(());
     }
     let longest = beat.ids().filter_map(|id| {
-        let name = shared.journal.pool_of(id)?;
-        shared.pools.all().find(|pool| *pool.name() == name)?.longest_lease()
+        let (name, leased) = shared.journal.pool_of(id)?;
+        let longest = shared.pools.all().find(|pool| *pool.name() == name)?.longest_lease()?;
+        // A job with a longer lease of its own is counted for that.
+        Some(longest.max(leased))
     });
     let longest = longest.min().map(|longest| u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
     match longest.filter(|longest| asked.is_none_or(|asked| asked > *longest)) {

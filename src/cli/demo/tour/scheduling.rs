@@ -4,21 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::step::{Told, ask, check, post, step, text};
-use crate::cli::demo::stage::Stage;
+use crate::cli::demo::stage::{SCHEDULING, Stage};
 use crate::cli::out::say;
-
-/// The pools and the shared queue of the demo's configuration. The queues with `plain-` are in none of them.
-pub(in crate::cli::demo) const SCHEDULING: &str = "\
-scheduling:
-  pools:
-    - name: shop
-      queues: [orders, newsletters]
-      strategy: strict
-      starvation_prevention: { enabled: true, min_dispatch_ratio: 0.2 }
-    - { name: payments, queues: [payments], isolated: true }
-  tenant_queues:
-    - { queue: reports, shards: 8 }
-";
 
 /// Jobs of the queue, or the tenant, that takes all workers, and those of the other one.
 const MANY: usize = 40;

@@ -1,6 +1,6 @@
 //! The shards of the queues of one FETCH, in the order in which a region is to serve them.
 //!
-//! The queue's own name goes first: what lies there was there before its shards, or has no tenant. Then come the shards, the higher band of priorities
+//! The queue's own name goes first: its jobs were there before its shards, or have no tenant. Then come the shards, the higher band of priorities
 //! before the lower one, and within a band by turns. All of it is one call.
 //!
 //! Spec: fair-scheduling 9.
