@@ -223,6 +223,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         queue_rules: QueueRules::of(&config.scheduling),
         pools: Pools::of(&config.scheduling, None),
         tally: Arc::default(),
+        fleet_figures: Arc::default(),
         unfit: ExcludedQueues::default(),
         concurrency,
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
@@ -268,6 +269,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         queue_rules: QueueRules::of(&config.scheduling),
         pools: Pools::of(&config.scheduling, Some(&old.pools)),
         tally: Arc::clone(&old.tally),
+        fleet_figures: Arc::clone(&old.fleet_figures),
         // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),
         concurrency: concurrency(old, &config),
