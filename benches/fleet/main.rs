@@ -166,6 +166,8 @@ impl Fleet {
             index: Arc::default(),
             questions: None,
             lags: Arc::default(),
+            figures: None,
+            fleet_figures: Arc::default(),
             keys_ttl: Duration::from_secs(60),
             resolver: Arc::new(SystemResolver),
             replica: Cell::new(0),

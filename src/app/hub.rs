@@ -20,6 +20,7 @@ use crate::fleet::{
     REPORTS_MAX, Report, Reports, SET_MEMBERS_MAX, Status,
 };
 use crate::outcome::{Placement, State};
+use crate::policy::Figures;
 use crate::proxy::{Random, Shared};
 use crate::region::views::{HubViews, Trust};
 use crate::switch::{RegionSets, Switches};
@@ -139,6 +140,8 @@ fn link(
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
         bodies: (!shared.replicated.is_empty()).then(|| Arc::clone(&shared.bodies)),
         index: Arc::clone(&shared.index),
+        figures: figures(shared),
+        fleet_figures: Arc::clone(&shared.fleet_figures),
         questions: shared.asking.as_ref().map(|asking| Arc::clone(&asking.questions)),
         lags: Arc::clone(&shared.lags),
         keys_ttl,
@@ -165,6 +168,12 @@ fn noted(notes: &Notes, about: &'static str) -> OnState {
             notes.set(about, note.to_owned());
         }
     })
+}
+
+/// The figures of the pools, where there are some.
+fn figures(shared: &Arc<Shared>) -> Option<Box<dyn Fn() -> Figures>> {
+    let of_figures = Arc::clone(shared);
+    (!shared.pools.is_empty()).then(|| Box::new(move || of_figures.figures()) as Box<dyn Fn() -> Figures>)
 }
 
 /// The outcomes behind a revision, as the hub gets them.

@@ -226,6 +226,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         shards: shards_of(&config.scheduling),
         shard_turns: Mutex::default(),
         tally: Arc::default(),
+        fleet_figures: Arc::default(),
         unfit: ExcludedQueues::default(),
         concurrency,
         budgets: Budgets::new(&config.failover, config.regions.len(), world.clock.now()),
@@ -273,6 +274,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         shards: shards_of(&config.scheduling),
         shard_turns: Mutex::default(),
         tally: Arc::clone(&old.tally),
+        fleet_figures: Arc::clone(&old.fleet_figures),
         // The operator may have mended the queue.
         unfit: ExcludedQueues::default(),
         concurrency: concurrency(old, &config),

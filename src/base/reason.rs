@@ -182,6 +182,7 @@ reasons! {
             "`GET /v1/federation/decisions` does not name one job by `job_id`, `federation_id` or `request_id`, or \
              names something else",
         IndexQuery = "index_query": "`GET /v1/federation/jobs` does not name one job by its tracking id or `job_id`, or names something else",
+        ScopeUnknown = "scope_unknown": "`X-Scope` is neither `sidecar` nor `fleet`, or is there several times",
         PoolUnknown = "pool_unknown": "a FETCH names a pool that `scheduling.pools` does not have; `details.known_pools` has those that there are",
         PoolUnclear = "pool_unclear":
             "there are pools of workers, and a FETCH does not say its pool, its queues or its `count` in a way that all servers read alike",
@@ -206,6 +207,7 @@ reasons! {
         NoSuchPath = "no_such_path": "neither the OJS API nor the federation API",
         JobNotIndexed = "job_not_indexed": "the index of the hub has no such job: no sidecar has reported it, or its time there is over",
         NoIndex = "no_index": "the sidecar follows no hub, or the hub keeps no index of jobs",
+        NoFleetFigures = "no_fleet_figures": "`X-Scope: fleet` at a sidecar that follows no hub, or whose hub is of a version without figures of pools",
     }
     METHOD_NOT_ALLOWED InvalidRequest {
         MethodNotAllowed = "method_not_allowed":
@@ -294,7 +296,7 @@ reasons! {
              cannot be read or written, `details.why` says why; nothing was changed: try again after `Retry-After`",
         HubUnavailable = "hub_unavailable" in HubUnavailable:
             "the hub could not claim the `Idempotency-Key` in time, and `idempotency.on_hub_loss` is `refuse`; or the call needs another region, and \
-             the sidecar is a spoke (`topology: hub-spoke`) that does not hear its hub; or a look-up in the hub's index has no answer. Nothing was sent: send it again after `Retry-After`",
+             the sidecar is a spoke (`topology: hub-spoke`) that does not hear its hub; or a look-up in the hub's index, or a question for figures of the fleet, has no answer. Nothing was sent: send it again after `Retry-After`",
         NoTimeLeft = "no_time_left":
             "the call waited for an earlier one until its time was nearly over; nothing was sent",
         Overloaded = "overloaded" in Overloaded:

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST, HeaderValue};
+use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};
 use http::uri::Authority;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full, Limited};
@@ -31,10 +31,24 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// An answer: its status, its headers and its whole body.
 pub(super) type Answer = (http::response::Parts, Bytes);
 
+/// A header of a request.
+pub(super) type Header = (HeaderName, HeaderValue);
+
 /// Asks a sidecar at `host:port` or `unix:/path`.
 ///
 /// Errors: a sentence for the person at the terminal.
 pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) -> Result<Answer, String> {
+    ask_with(address, None, method, path, body).await
+}
+
+/// The same with a header.
+pub(super) async fn ask_with(
+    address: &str,
+    header: Option<Header>,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<Answer, String> {
     // A copied URL means the same as the address within.
     let address = address.strip_prefix("http://").map_or(address, |rest| rest.trim_end_matches('/'));
     if !address.contains(':') {
@@ -43,9 +57,9 @@ pub(super) async fn ask(address: &str, method: Method, path: &str, body: Bytes) 
     let asked = async {
         if let Some(path_of_socket) = address.strip_prefix("unix:") {
             let stream = UnixStream::connect(path_of_socket).await?;
-            exchange(stream, "localhost", None, method, path, body).await
+            exchange(stream, "localhost", header, method, path, body).await
         } else {
-            exchange(TcpStream::connect(address).await?, address, None, method, path, body).await
+            exchange(TcpStream::connect(address).await?, address, header, method, path, body).await
         }
     };
     match tokio::time::timeout(TIMEOUT, asked).await {
@@ -83,7 +97,9 @@ pub(super) async fn ask_hub(hub: &HubArgs, method: Method, path: &str, body: Byt
         let connector = TlsConnector::from(Arc::clone(&tls.config_http1));
         let stream = connector.connect(tls.name.clone(), socket).await.map_err(failed)?;
         // In TLS 1.3 a client learns only at its first read that its certificate was refused.
-        exchange(stream, authority.as_str(), token, method, path, body).await.map_err(failed)
+        exchange(stream, authority.as_str(), token.map(|token| (AUTHORIZATION, token)), method, path, body)
+            .await
+            .map_err(failed)
     };
     let asked = tokio::time::timeout(TIMEOUT, asked).await;
     asked.map_err(|_| format!("the hub at {authority} did not answer within {} s", TIMEOUT.as_secs()))?
@@ -143,7 +159,7 @@ fn token(path: &Path) -> Result<HeaderValue, String> {
 async fn exchange<S>(
     stream: S,
     host: &str,
-    token: Option<HeaderValue>,
+    header: Option<Header>,
     method: Method,
     path: &str,
     body: Bytes,
@@ -160,7 +176,7 @@ where
         .header("content-type", crate::ojs::header::MEDIA_TYPE)
         .body(Full::new(body))
         .map_err(io::Error::other)?;
-    request.headers_mut().extend(token.map(|token| (AUTHORIZATION, token)));
+    request.headers_mut().extend(header);
     let (parts, body) = sender.send_request(request).await.map_err(io::Error::other)?.into_parts();
     let whole = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
     Ok((parts, whole.to_bytes()))

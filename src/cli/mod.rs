@@ -52,6 +52,7 @@ use demo::{DemoArgs, RegionArgs};
 use exit::{DONE, FAILED};
 use promote::{PromoteArgs, PromotionsArgs};
 use regions::RegionsArgs;
+use scheduling::SchedulingArgs;
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -103,7 +104,7 @@ enum Command {
     /// Show the outage spool of a running sidecar, or decide about jobs that are set aside in it; over its admin listener on loopback, or --socket
     Spool(SpoolArgs),
     /// Show the pools of workers of a running sidecar, and the shares of their queues
-    Scheduling(QueryArgs),
+    Scheduling(SchedulingArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -186,7 +187,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
         Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(arguments) => regions::regions(&arguments),
-        Command::Scheduling(query) => scheduling::scheduling(&query),
+        Command::Scheduling(arguments) => scheduling::scheduling(&arguments),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
             settle::settle(&settle)
         }

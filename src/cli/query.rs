@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::arguments::{OutcomesArgs, QueryArgs};
-use super::client::ask;
+use super::client::{Header, ask_with};
 use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
 use super::runtime::runtime;
@@ -172,9 +172,18 @@ pub(super) fn answer(query: &QueryArgs, question: Question<'_>, show: impl FnOnc
 ///
 /// Errors: the exit code; the message is printed already.
 pub(super) fn document(query: &QueryArgs, question: Question<'_>) -> Result<(Value, String), u8> {
+    document_with(query, question, None)
+}
+
+/// The same with a header.
+pub(super) fn document_with(
+    query: &QueryArgs,
+    question: Question<'_>,
+    header: Option<Header>,
+) -> Result<(Value, String), u8> {
     let Question { method, path, body, member } = question;
     let asked = match runtime() {
-        Ok(runtime) => runtime.block_on(ask(&query.address, method, path, body)),
+        Ok(runtime) => runtime.block_on(ask_with(&query.address, header, method, path, body)),
         Err(error) => Err(format!("the system refuses a runtime: {error}")),
     };
     let (parts, body) = asked.map_err(failed)?;

@@ -1,23 +1,36 @@
 //! `ojs-sidecar scheduling`: the pools of workers of a running sidecar, the shares of their queues, and their turns.
 
 use bytes::Bytes;
+use clap::Args;
 use http::Method;
+use http::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::arguments::QueryArgs;
-use super::exit::DONE;
-use super::out::say;
-use super::query::{Question, cell, document, list, table};
+use super::exit::{DONE, FAILED};
+use super::out::{complain, say};
+use super::query::{Question, cell, document_with, list, table};
 
 const POOL_HEADS: [&str; 8] =
     ["POOL", "QUEUES", "STRATEGY", "WEIGHTS", "ISOLATED", "WORKERS", "ACTIVE JOBS", "CONCURRENCY"];
 const TURN_HEADS: [&str; 6] = ["REGION", "POOL", "STRATEGY", "QUEUE", "JOBS BEHIND", "OWED BY ITS FLOOR"];
 const QUEUE_HEADS: [&str; 5] = ["QUEUE", "JOBS IN A MINUTE", "SHARE", "MEAN WAIT MS", "ACTIVE JOBS"];
 
+#[derive(Debug, Args)]
+pub(super) struct SchedulingArgs {
+    #[command(flatten)]
+    query: QueryArgs,
+    /// The sums over all sidecars, by the hub that the sidecar follows
+    #[arg(long)]
+    fleet: bool,
+}
+
 /// Prints the pools, their queues and the turns of these as tables, or both answers as the members `pools` and `stats` of one JSON object.
-pub(super) fn scheduling(query: &QueryArgs) -> u8 {
+pub(super) fn scheduling(SchedulingArgs { query, fleet }: &SchedulingArgs) -> u8 {
+    let scope = || fleet.then(|| (HeaderName::from_static("x-scope"), HeaderValue::from_static("fleet")));
     let ask = |path, member| {
-        document(query, Question { method: Method::GET, path, body: Bytes::new(), member }).map(|(answer, _)| answer)
+        let question = Question { method: Method::GET, path, body: Bytes::new(), member };
+        document_with(query, question, scope()).map(|(answer, _)| answer)
     };
     let both = ask("/ojs/v1/admin/pools", "items")
         .and_then(|pools| Ok((pools, ask("/ojs/v1/admin/scheduling/stats", "queues")?)));
@@ -25,9 +38,17 @@ pub(super) fn scheduling(query: &QueryArgs) -> u8 {
         Ok(both) => both,
         Err(code) => return code,
     };
+    // An earlier sidecar does not know the header.
+    if *fleet && stats["scope"] != "fleet" {
+        complain("the sidecar is of an earlier version, which has no figures of the fleet; leave --fleet out");
+        return FAILED;
+    }
     if query.json {
         say(json!({ "pools": pools, "stats": stats }));
         return DONE;
+    }
+    if *fleet {
+        say(counted(&stats["fleet"]));
     }
     table(POOL_HEADS, list(&pools["items"]).iter().map(pool_row).collect());
     say("");
@@ -43,6 +64,13 @@ pub(super) fn scheduling(query: &QueryArgs) -> u8 {
         say(format_args!("{} starves: jobs wait in it, and its workers here get none of it", cell(queue)));
     }
     DONE
+}
+
+/// Of which sidecars the figures are.
+fn counted(fleet: &Value) -> String {
+    let [sidecars, left_out] = ["sidecars", "sidecars_left_out"].map(|key| cell(&fleet[key]));
+    let age = fleet["age_ms"].as_u64().unwrap_or(0) / 1_000;
+    format!("{sidecars} sidecars, {left_out} connected ones left out; the oldest figures are {age} s old")
 }
 
 fn pool_row(pool: &Value) -> [String; 8] {

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod changes;
+mod figures;
 mod grants;
 mod look_ups;
 mod questions;
@@ -33,9 +34,10 @@ use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
 use crate::net::resolve::Resolve;
 use crate::ojs::path_segment;
-use crate::region::RouteQuestions;
+use crate::policy::Figures;
 use crate::region::discovery::{Discovered, Look};
 use crate::region::views::HubViews;
+use crate::region::{FigureQuestions, RouteQuestions};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
@@ -81,6 +83,10 @@ pub struct Link {
     pub bodies: Option<Arc<BodyOutbox>>,
     /// Look-ups of clients in the hub's index.
     pub index: Arc<IndexQuestions>,
+    /// The figures of the pools of this sidecar; none without pools.
+    pub figures: Option<Box<dyn Fn() -> Figures>>,
+    /// Questions of clients for the figures of the fleet.
+    pub fleet_figures: Arc<FigureQuestions>,
     /// Questions about jobs; none where this sidecar asks none.
     pub questions: Option<Arc<RouteQuestions>>,
     /// Where the lags of the hub's index go.
@@ -212,6 +218,8 @@ impl Link {
             failure = self.keep_reporting_changes(requests, share) => failure,
             failure = self.keep_reporting_bodies(requests, share) => failure,
             failure = self.keep_looking_up(requests) => failure,
+            failure = self.keep_reporting_figures(requests) => failure,
+            failure = self.keep_asking_for_figures(requests) => failure,
             failure = self.keep_asking_where(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.read_feed(requests) => failure,

@@ -1,7 +1,8 @@
 //! A sidecar's side of its hub: one HTTP/2 connection with the feed of switches, the sidecar's status, and its outcomes.
 //!
 //! - [`Link`] keeps the connection for as long as the configuration has a hub.
-//! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows; [`Reports`] are outcomes.
+//! - `events` cuts the feed into events; [`Status`] is the state that the hub's inventory shows; [`Reports`] are outcomes;
+//!   [`FiguresReport`] has the figures of pools of workers.
 //! - [`Granting`] asks for the calls of fleet limits, and puts them in force.
 //! - `keys` claims `Idempotency-Key`s for calls, and reports their ends.
 //! - [`Lease`] cuts a spoke off from other regions, and workers from jobs, while the hub is not heard.
@@ -16,6 +17,7 @@ mod changes;
 mod connect;
 mod events;
 mod failure;
+mod figures;
 mod grant;
 mod granting;
 mod keys;
@@ -30,6 +32,7 @@ mod views;
 
 pub use bodies::{BODIES_REQUEST_BYTES_MAX, BodiesRequest, NO_BODIES};
 pub use changes::{CHANGES_BYTES_MAX, ChangesRequest};
+pub use figures::{FIGURES_BYTES_MAX, FiguresReport};
 pub use grant::{
     GRANT_POOLS_MAX, GRANT_REGIONS_MAX, GRANTS_BYTES_MAX, GrantAnswer, GrantRequest, PoolAnswer, PoolPlaces,
     RegionCalls, RegionGrant,

@@ -15,6 +15,7 @@ use super::connect::authority;
 use super::failure::Failure;
 use crate::config::RegionUrl;
 use crate::policy::ANSWER_BYTES_MAX as ROUTE_ANSWER_BYTES_MAX;
+use crate::region::FiguresAnswer;
 use crate::replica::IndexAnswer;
 
 /// For the answer to a request.
@@ -23,6 +24,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The longest record of a job: some four thousand facts. Units: bytes.
 const RECORD_BYTES_MAX: usize = 1024 * 1024;
+/// The longest sums of figures: two thousand rows. Units: bytes.
+const FIGURES_BYTES_MAX: usize = 1024 * 1024;
 /// The path of questions about jobs. Spec: RFC-0001 §6.
 const ROUTE: &str = "/v1/federation/route";
 /// The code of an index that does not have a job.
@@ -106,6 +109,21 @@ impl Requests {
         tokio::time::timeout(TIMEOUT, asked).await.map_err(|_| slow())?
     }
 
+    /// Asks for the figures of the fleet.
+    pub(super) async fn ask_figures(&self) -> Result<FiguresAnswer, Failure> {
+        let request = self.get("/v1/hub/figures").map_err(Failure::Lost)?;
+        let asked = async {
+            let answer = self.sender.clone().send_request(request).await.map_err(Failure::lost)?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), FIGURES_BYTES_MAX).collect().await;
+            // Sums that are too long are no loss of the connection.
+            let body = body.map_err(|error| Failure::Refused(error.to_string()))?.to_bytes();
+            Ok(figures_answer(status, &body))
+        };
+        let slow = || Failure::Slow(format!("no figures within {} s", TIMEOUT.as_secs()));
+        tokio::time::timeout(TIMEOUT, asked).await.map_err(|_| slow())?
+    }
+
     /// The answer to a request, where it is a success.
     pub(super) async fn answered(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let path = request.uri().path().to_owned();
@@ -148,6 +166,15 @@ fn index_answer(status: StatusCode, body: Bytes) -> IndexAnswer {
     }
 }
 
+/// The answer to a question for figures. A hub of a version without them has no such path.
+fn figures_answer(status: StatusCode, body: &[u8]) -> FiguresAnswer {
+    match status {
+        StatusCode::OK => serde_json::from_slice(body).map_or(FiguresAnswer::Failed, FiguresAnswer::Summed),
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => FiguresAnswer::Older,
+        _ => FiguresAnswer::Failed,
+    }
+}
+
 /// The answer, where it is a success; else its message.
 async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
     let status = response.status();
@@ -159,4 +186,24 @@ async fn accepted(response: Response<Incoming>) -> Result<Response<Incoming>, Fa
     let message = document.as_ref().and_then(|it| it["error"]["message"].as_str());
     let message = message.unwrap_or("without an error document");
     Err(Failure::Refused(format!("the hub answered {}: {message}", status.as_u16())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::FleetFigures;
+
+    #[test]
+    fn a_hub_without_the_path_is_an_earlier_one_and_later_ones_may_add_members() {
+        let sums = r#"{"pools":[],"queues":[],"sidecars":2,"left_out":0,"rows_left_out":0,"age_ms":5,"later":1}"#;
+        let expected = FleetFigures { sidecars: 2, age_ms: 5, ..FleetFigures::default() };
+        for (status, body, answer) in [
+            (StatusCode::OK, sums, FiguresAnswer::Summed(expected)),
+            (StatusCode::OK, "{}", FiguresAnswer::Failed),
+            (StatusCode::NOT_FOUND, "", FiguresAnswer::Older),
+            (StatusCode::SERVICE_UNAVAILABLE, "", FiguresAnswer::Failed),
+        ] {
+            assert_eq!(figures_answer(status, body.as_bytes()), answer);
+        }
+    }
 }

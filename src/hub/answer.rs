@@ -18,6 +18,7 @@ use super::copies;
 use super::credentials::{Certificate, caller};
 use super::endpoint::{Endpoint, JOBS, PROMOTIONS, REGIONS};
 use super::feed::{self, Wants};
+use super::figures;
 use super::fleet::Refused;
 use super::grants;
 use super::jobs;
@@ -101,6 +102,11 @@ async fn answered(
         }
         Endpoint::Grants => document(&grants::take(&hub, &caller, &body).await?),
         Endpoint::Limits => document(&grants::list(&hub).await?),
+        Endpoint::TakeFigures => {
+            figures::take(&hub, &caller, &body)?;
+            empty(StatusCode::NO_CONTENT)
+        }
+        Endpoint::Figures => document(&figures::show(&hub)),
         Endpoint::ClaimKey => document(&keys::claim(&hub, &caller, &body).await?),
         Endpoint::SettleKey => document(&keys::settle(&hub, &caller, &body).await?),
         Endpoint::Outcomes => document(&outcomes::list(&hub, &query).await?),

@@ -4,7 +4,8 @@ use http::Method;
 
 use super::access::{Need, Scope};
 use crate::fleet::{
-    BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX, STATUS_BYTES_MAX,
+    BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, FIGURES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX,
+    STATUS_BYTES_MAX,
 };
 use crate::policy::QUESTION_BYTES_MAX;
 use crate::region::discovery::PUT_REGION_BYTES_MAX;
@@ -30,6 +31,10 @@ pub(super) enum Endpoint {
     Grants,
     /// `GET /v1/hub/limits`: fleet limits and their holders.
     Limits,
+    /// `PUT /v1/hub/figures`: the figures of one sidecar's pools.
+    TakeFigures,
+    /// `GET /v1/hub/figures`: their sums.
+    Figures,
     /// `POST /v1/hub/keys/claim`: a key for one call of one sidecar.
     ClaimKey,
     /// `POST /v1/hub/keys/settle`: its end.
@@ -92,6 +97,7 @@ impl Endpoint {
             "/v1/hub/reports" => &[(Method::POST, Self::Reports)],
             "/v1/hub/grants" => &[(Method::POST, Self::Grants)],
             "/v1/hub/limits" => &[(Method::GET, Self::Limits)],
+            "/v1/hub/figures" => &[(Method::GET, Self::Figures), (Method::PUT, Self::TakeFigures)],
             "/v1/hub/keys/claim" => &[(Method::POST, Self::ClaimKey)],
             "/v1/hub/keys/settle" => &[(Method::POST, Self::SettleKey)],
             "/v1/hub/outcomes" => &[(Method::GET, Self::Outcomes)],
@@ -122,6 +128,7 @@ impl Endpoint {
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
             "/api/limits/throttle" | "/v1/hub/changes" | "/v1/federation/route" => "POST",
             "/v1/hub/bodies" => "GET, POST",
+            "/v1/hub/figures" => "GET, PUT",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             "/v1/hub/promotions" => "GET, POST",
             _ if path.starts_with(PROMOTIONS) => "GET, DELETE",
@@ -136,6 +143,7 @@ impl Endpoint {
             Self::Status => STATUS_BYTES_MAX,
             Self::Reports => REPORTS_BYTES_MAX,
             Self::Grants => GRANTS_BYTES_MAX,
+            Self::TakeFigures => FIGURES_BYTES_MAX,
             Self::ClaimKey | Self::SettleKey => KEY_BYTES_MAX,
             Self::Changes => CHANGES_BYTES_MAX,
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
@@ -153,12 +161,13 @@ impl Endpoint {
             | Self::Status
             | Self::Reports
             | Self::Grants
+            | Self::TakeFigures
             | Self::ClaimKey
             | Self::SettleKey
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies | Self::Copy => Need::Hub,
-            Self::Job | Self::Route | Self::Regions => Need::Reader,
+            Self::Job | Self::Route | Self::Regions | Self::Figures => Need::Reader,
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits | Self::Promotions | Self::Promotion => {
                 Need::Operator(Scope::Read)
             }

@@ -10,6 +10,7 @@ use super::twins::Twins;
 use crate::base::RegionId;
 use crate::base::text::rfc3339;
 use crate::fleet::Status;
+use crate::policy::{Figures, FiguresSum, FleetFigures};
 use crate::switch::{RegionSet, Switch, Switches, Version, stranded};
 use crate::telemetry::event;
 
@@ -22,6 +23,8 @@ const BINDS_FOR_MS: u64 = 60 * 60 * 1_000;
 
 /// A status that has not changed is saved again after this. Units: milliseconds.
 const SAVE_AGAIN_AFTER_MS: u64 = 60 * 1_000;
+/// Figures that are older are not summed: three reports were missed. Units: milliseconds.
+const FIGURES_LAST_MS: u64 = 30 * 1_000;
 /// A sidecar of another hub is shown as connected for so long after it was seen there: it is saved once in [`SAVE_AGAIN_AFTER_MS`]. Units:
 /// milliseconds.
 const SHOWN_FOR_MS: u64 = 2 * SAVE_AGAIN_AFTER_MS;
@@ -39,6 +42,8 @@ struct Known {
     saved_unix_ms: Option<u64>,
     /// The processes that report under its name.
     twins: Twins,
+    /// The figures of its pools that it has reported here last, and when; the record has none.
+    figures: Option<(Figures, u64)>,
 }
 
 impl Known {
@@ -93,8 +98,8 @@ impl Fleet {
             if known.is_none() && self.make_room().is_err() {
                 return;
             }
-            let saved_unix_ms = Some(seen_unix_ms);
-            let mut merged = Known { caller, status, seen_unix_ms, feeds, elsewhere, saved_unix_ms, twins };
+            let (saved_unix_ms, figures) = (Some(seen_unix_ms), None);
+            let mut merged = Known { caller, status, seen_unix_ms, feeds, elsewhere, saved_unix_ms, twins, figures };
             merged.note_start();
             self.0.insert(name, merged);
         }
@@ -119,8 +124,9 @@ impl Fleet {
         }
         self.make_room()?;
         let (name, caller) = (status.name.clone(), caller.name.clone());
-        let (feeds, elsewhere, saved_unix_ms, twins) = (0, false, None, Twins::default());
-        let mut known = Known { caller, status, seen_unix_ms: unix_ms, feeds, elsewhere, saved_unix_ms, twins };
+        let (seen_unix_ms, feeds, elsewhere, saved_unix_ms) = (unix_ms, 0, false, None);
+        let (twins, figures) = (Twins::default(), None);
+        let mut known = Known { caller, status, seen_unix_ms, feeds, elsewhere, saved_unix_ms, twins, figures };
         known.note_start();
         self.0.insert(name, known);
         Ok(())
@@ -139,6 +145,26 @@ impl Fleet {
     /// Whether the last status of this name came with the client's certificate.
     pub(super) fn is_of(&self, name: &str, caller: &Caller) -> bool {
         self.0.get(name).is_some_and(|it| it.caller == caller.name)
+    }
+
+    /// Takes the figures of a known sidecar's pools.
+    pub(super) fn take_figures(&mut self, name: &str, figures: Figures, unix_ms: u64) {
+        if let Some(known) = self.0.get_mut(name) {
+            known.figures = Some((figures, unix_ms));
+        }
+    }
+
+    /// The sums of the figures of the sidecars that hold a feed here and have reported them lately. `bound`: the jobs of a pool at once in the fleet.
+    pub(super) fn figures(&self, unix_ms: u64, bound: impl Fn(&str) -> Option<u64>) -> FleetFigures {
+        let mut sum = FiguresSum::default();
+        for known in self.0.values().filter(|it| it.feeds > 0) {
+            let age = |at: u64| unix_ms.saturating_sub(at);
+            if let Some((figures, at)) = known.figures.as_ref().filter(|(_, at)| age(*at) < FIGURES_LAST_MS) {
+                sum.add(figures, age(*at));
+            }
+        }
+        let connected = self.0.values().filter(|it| it.is_connected(unix_ms)).count();
+        sum.end(connected as u64, bound)
     }
 
     /// Notes that a sidecar opens a feed; false where the client has reported no sidecar of this name.
@@ -298,6 +324,31 @@ mod tests {
         let marks = |fleet: &Fleet, now| fleet.shown(&Version::default(), now)[0]["name_shared"].clone();
         assert_eq!((marks(&one_hub, 600_000), marks(&two_hubs, 600_000)), (true.into(), true.into()));
         assert_eq!(marks(&one_hub, 900_000), false);
+    }
+
+    #[test]
+    fn figures_are_summed_while_their_sidecar_holds_a_feed_and_reports() {
+        let mut fleet = Fleet::default();
+        for name in ["a", "b"] {
+            fleet.report(&caller("c"), status(name), 0).unwrap();
+            assert!(fleet.open_feed(name, &caller("c")));
+            fleet.take_figures(name, Figures::default(), 0);
+        }
+        let sum = |fleet: &Fleet, at| fleet.figures(at, |_| None);
+        let counts = |fleet: &Fleet, at| (sum(fleet, at).sidecars, sum(fleet, at).left_out);
+        assert_eq!((counts(&fleet, 0), sum(&fleet, 9_000).age_ms), ((2, 0), 9_000));
+        fleet.take_figures("b", Figures::default(), 20_000);
+        assert_eq!(counts(&fleet, FIGURES_LAST_MS), (1, 1), "one has reported nothing for long");
+        fleet.close_feed("b");
+        assert_eq!(counts(&fleet, 25_000), (1, 0), "the other one has ended");
+        let elsewhere = SavedSidecar {
+            name: "d".to_owned(),
+            caller: "c".to_owned(),
+            status: json!(status("d")).to_string(),
+            seen_unix_ms: 25_000,
+        };
+        fleet.merge(vec![elsewhere], true);
+        assert_eq!(counts(&fleet, 25_000), (1, 1), "one is at another hub");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! - `access` has the rights of clients, by the names in the client's certificate; `tokens` those of operators by their tokens, and
 //!   `credentials` decides between the two.
 //! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
-//! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars.
+//! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars. `figures` sums those of their pools.
 //! - `regions` takes the regions that operators put at the hub for the discovery of sidecars; `registry` has them.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
@@ -33,6 +33,7 @@ mod copies;
 mod credentials;
 mod endpoint;
 mod feed;
+mod figures;
 mod fleet;
 mod follow;
 mod grants;

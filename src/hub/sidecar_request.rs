@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::access::Caller;
 use super::response::Refusal;
 use super::state::Hub;
-use crate::fleet::{BodiesRequest, ChangesRequest, GrantRequest, KeyRequest, Reports};
+use crate::fleet::{BodiesRequest, ChangesRequest, FiguresReport, GrantRequest, KeyRequest, Reports};
 
 /// A document of a sidecar that has reported its status before.
 pub(super) trait SidecarRequest: Sized {
@@ -49,6 +49,7 @@ macro_rules! sidecar_requests {
 
 sidecar_requests! {
     Reports: "the reports of a sidecar";
+    FiguresReport: "the figures of a sidecar's pools";
     GrantRequest: "a request for grants";
     KeyRequest: "a claim of a key, or its end";
 }

@@ -167,8 +167,8 @@ impl Proxy {
             Scope::Named => Box::pin(named::named(self, exchange, *request)),
             Scope::Worker => Box::pin(worker::worker(self, exchange, *request)),
             Scope::AllRegions | Scope::QueueDefinition => Box::pin(alike::alike(self, exchange, *request)),
-            Scope::Scheduling if scheduling::is_ours(self, exchange) => {
-                Box::pin(std::future::ready(scheduling::scheduling(self, exchange, &request)))
+            Scope::Scheduling if scheduling::is_ours(self, exchange, &request) => {
+                Box::pin(scheduling::scheduling(self, exchange, *request))
             }
             Scope::Tunnel | Scope::Local | Scope::Ours | Scope::Scheduling => {
                 Box::pin(local::local(self, exchange, *request))

@@ -123,6 +123,12 @@ impl Limits {
     }
 
     /// The limit of a region or a pool.
+    /// The jobs of a pool at once in the fleet; none where this hub does not have the pool.
+    pub(super) fn bound_of_pool(&self, name: &str) -> Option<u64> {
+        let is_it = |it: &&Limit| matches!(&it.bound.subject, Subject::Pool(pool) if pool == name);
+        self.0.iter().find(is_it).map(|it| it.bound.most)
+    }
+
     pub(super) fn of(&self, subject: &Subject) -> Option<&Limit> {
         self.0.iter().find(|it| it.bound.subject == *subject)
     }

@@ -96,6 +96,15 @@ fixed! {
     /// 404: there is no index to be asked.
     no_index: NoIndex,
         "there is no index of jobs: set `hub` in this sidecar's configuration, and `index` in that of its hub";
+    /// 400: the figures of pools are asked for in a scope that there is not.
+    scope_unknown: ScopeUnknown at "X-Scope",
+        "expected one `X-Scope`, which is `sidecar` or `fleet`; without it the figures are those of this sidecar";
+    /// 404: there is no hub to be asked for the figures of the fleet.
+    no_fleet_figures: NoFleetFigures,
+        "there are no figures of the fleet without a hub: set `hub` in this sidecar's configuration, or leave `X-Scope: fleet` out";
+    /// 404: the hub has no figures of the fleet.
+    hub_without_figures: NoFleetFigures,
+        "the hub of this sidecar is of an earlier version, which has no figures of the fleet: upgrade it, or leave `X-Scope: fleet` out";
     /// 421: the `Host` is not one that this listener answers to, which stops DNS rebinding.
     misdirected_host: HostNotAllowed,
         "the `Host` header is neither a loopback name nor one of `listen.allowed_hosts`; call the sidecar as \

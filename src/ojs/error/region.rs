@@ -166,6 +166,16 @@ impl ErrorDocument {
         )
     }
 
+    /// 503: the hub does not answer a question for the figures of the fleet. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn figures_unavailable(retry_after: u64) -> Self {
+        Self::unavailable(
+            Reason::HubUnavailable,
+            retry_after,
+            "the hub, which sums the figures of the fleet, does not answer; try again later, or leave `X-Scope: fleet` out",
+        )
+    }
+
     /// 503: the call needs another region than the local one, and this sidecar is a spoke that does not hear its hub. `region`: where it would
     /// have gone, where that is one region. Units: `retry_after` in seconds.
     #[must_use]

@@ -9,6 +9,7 @@
 //! Spec: fair-scheduling 5.2, 6, 7, 8.
 
 mod account;
+mod figures;
 mod lists;
 mod pool_grant;
 mod pools;
@@ -21,6 +22,7 @@ mod tests;
 mod turns;
 mod waits;
 
+pub use figures::{Figures, FiguresSum, FleetFigures, PoolFigures, QueueFigures};
 pub use lists::{Lists, ShownList};
 pub use pool_grant::{PoolGrant, PoolSeen};
 pub use pools::{Pool, PoolError, Pools};

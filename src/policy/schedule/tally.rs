@@ -19,8 +19,10 @@ const WORKERS_MAX: usize = 2_048;
 pub struct Dispatched {
     /// The jobs that workers got.
     pub jobs: u64,
-    /// The mean wait of those that their regions show it of. Units: milliseconds.
-    pub wait_ms: Option<u64>,
+    /// Those of them that their regions show the wait of.
+    pub timed: u64,
+    /// The sum of these waits. Units: milliseconds.
+    pub waited_ms: u64,
 }
 
 /// The figures of all queues and pools. Bounded: 256 queues and 2 048 workers.
@@ -69,7 +71,7 @@ impl Tally {
     pub fn queue(&mut self, queue: &str, now: Instant) -> Dispatched {
         let Some(row) = self.queues.get_mut(queue) else { return Dispatched::default() };
         let (jobs, timed) = (row.jobs.sum(now), row.timed.sum(now));
-        Dispatched { jobs, wait_ms: row.waited_ms.sum(now).checked_div(timed) }
+        Dispatched { jobs, timed, waited_ms: row.waited_ms.sum(now) }
     }
 
     /// A worker has fetched for a pool.
@@ -111,7 +113,7 @@ mod tests {
         tally.fetched("w1", &pool, begun);
         tally.fetched("w2", &pool, begun + WINDOW / 2);
         let at = |seconds| begun + Duration::from_secs(seconds);
-        assert_eq!(tally.queue("q", at(59)), Dispatched { jobs: 3, wait_ms: Some(200) });
+        assert_eq!(tally.queue("q", at(59)), Dispatched { jobs: 3, timed: 2, waited_ms: 400 });
         assert_eq!((tally.workers("p", at(59)), tally.workers("p", at(61)), tally.workers("x", begun)), (2, 1, 0));
         assert_eq!((tally.queue("q", at(66)), tally.queue("x", begun)), (Dispatched::default(), Dispatched::default()));
     }

@@ -11,6 +11,7 @@
 //! | Which connections exist before a job needs them? | `pools`, `warm` |
 //! | What does an answer to a client, or from a region, look like in memory? | `reply`, `region_answer`, `ran` |
 //! | Which changes of jobs does the hub's index get? | `seen` |
+//! | Which figures do pools and their queues have? | `figures` |
 //! | How are bodies and callers compared? | `fingerprint` |
 //! | Which part of a new job does the outage spool look at? | `spooling` |
 //! | Which shard of its queue does a job go into? | `sharded` |
@@ -21,6 +22,7 @@
 
 pub(crate) mod buffered;
 pub(crate) mod collected;
+pub(crate) mod figures;
 pub(crate) mod fingerprint;
 pub(crate) mod last_seen;
 pub(crate) mod lookups;

@@ -24,7 +24,9 @@ use crate::net::pool::Pool;
 use crate::ojs::shards::Shards;
 use crate::policy::{Budgets, Concurrency, Glob, Pools, QueueLists, QueueRules, RegionIndex, ShardTurns, Tally, View};
 use crate::region::discovery::Discovered;
-use crate::region::{ExcludedQueues, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers};
+use crate::region::{
+    ExcludedQueues, FigureQuestions, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers,
+};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::spool::Spool;
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
@@ -93,6 +95,8 @@ pub struct Shared {
     pub shard_turns: Mutex<ShardTurns>,
     /// The figures of pools and their queues.
     pub tally: Arc<Mutex<Tally>>,
+    /// The way of questions for the figures of the fleet.
+    pub fleet_figures: Arc<FigureQuestions>,
     /// Queues that are fetched from no other region although the configuration names them.
     pub unfit: ExcludedQueues,
     /// How many redirects we may add, overall and to each region.

@@ -14,7 +14,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
     let region = format!("/v1/federation/regions/eu-west-1?{why}");
-    let cells: [(Method, &str, [u16; 4]); 26] = [
+    let cells: [(Method, &str, [u16; 4]); 28] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -29,6 +29,8 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::POST, "/v1/hub/promotions", [403, 400, 403, 403]),
         (Method::GET, "/v1/hub/promotions/x", [403, 404, 404, 403]),
         (Method::DELETE, "/v1/hub/promotions/x", [403, 404, 403, 403]),
+        (Method::GET, "/v1/hub/figures", [200, 200, 200, 403]),
+        (Method::PUT, "/v1/hub/figures", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/grants", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/reports", [400, 403, 403, 403]),
         (Method::POST, "/v1/hub/keys/claim", [400, 403, 403, 403]),

@@ -312,7 +312,8 @@ pub async fn ask_as(
     connected(stage, Some(who)).await.send_request(request).await.unwrap().status().as_u16()
 }
 
-async fn ask_with(
+/// The same with a body.
+pub async fn ask_with(
     stage: &HubStage,
     who: Option<&str>,
     method: &Method,

@@ -31,7 +31,7 @@ async fn each_scope_of_a_token_opens_its_own_endpoints_and_without_credentials_n
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
     let scopes = ["ojs:read", "ojs:operate", "ojs:audit", "openid ojs:read ojs:operate ojs:audit", "openid", ""];
     let tokens = scopes.map(|scope| sso.token("ann", scope));
-    let cells: [(Method, &str, [u16; 6]); 27] = [
+    let cells: [(Method, &str, [u16; 6]); 29] = [
         (Method::GET, "/v1/hub/switches", [200, 403, 403, 200, 403, 403]),
         (Method::PUT, &set, [403, 200, 403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 404, 403, 403]),
@@ -45,6 +45,8 @@ async fn each_scope_of_a_token_opens_its_own_endpoints_and_without_credentials_n
         (Method::POST, "/v1/hub/promotions", [403, 400, 403, 400, 403, 403]),
         (Method::GET, "/v1/hub/promotions/x", [404, 403, 403, 404, 403, 403]),
         (Method::DELETE, "/v1/hub/promotions/x", [403, 404, 403, 404, 403, 403]),
+        (Method::GET, "/v1/hub/figures", [200, 403, 403, 200, 403, 403]),
+        (Method::PUT, "/v1/hub/figures", [403; 6]),
         (Method::POST, "/v1/hub/grants", [403; 6]),
         (Method::POST, "/v1/hub/keys/claim", [403; 6]),
         (Method::POST, "/v1/hub/keys/settle", [403; 6]),
