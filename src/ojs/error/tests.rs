@@ -14,6 +14,16 @@ fn of_pools() -> [ErrorDocument; 5] {
     ]
 }
 
+/// Documents about single calls.
+fn of_calls() -> Vec<ErrorDocument> {
+    vec![
+        ErrorDocument::key_is_spent(&Fates::default()),
+        ErrorDocument::part_refused("eu-west-1", StatusCode::CONFLICT),
+        ErrorDocument::cron_elsewhere("eu-west-1"),
+        ErrorDocument::contradicting_pins(Vec::new()),
+    ]
+}
+
 #[test]
 fn every_document_has_the_five_members_and_a_reason() {
     let fault = Fault::not_an_object("meta");
@@ -66,17 +76,13 @@ fn every_document_has_the_five_members_and_a_reason() {
         ErrorDocument::hops_unreadable(),
         ErrorDocument::too_many_hops(3),
         ErrorDocument::mixed_batch(Map::new()),
-        ErrorDocument::contradicting_pins(Vec::new()),
         ErrorDocument::bound_elsewhere("eu-west-1"),
         ErrorDocument::pin_is_no_text(),
         ErrorDocument::unknown_atomicity(),
         ErrorDocument::batch_failed(StatusCode::SERVICE_UNAVAILABLE, false, &Fates::default()),
         ErrorDocument::batch_failed(StatusCode::SERVICE_UNAVAILABLE, true, &Fates::default()),
-        ErrorDocument::key_is_spent(&Fates::default()),
-        ErrorDocument::part_refused("eu-west-1", StatusCode::CONFLICT),
-        ErrorDocument::cron_elsewhere("eu-west-1"),
     ];
-    for document in documents.into_iter().chain(of_pools()) {
+    for document in documents.into_iter().chain(of_pools()).chain(of_calls()) {
         let json = document.to_json("req_1");
         assert!(is_error_document(&json));
         let read: Value = serde_json::from_slice(&json).unwrap();
