@@ -36,7 +36,7 @@ impl Shards {
     }
 }
 
-/// The state of a document, or of an event stream, on its way through. It holds back at most one text of [`TEXT_BYTES_MAX`].
+/// The state of a document, or of an event stream, on its way through. It holds back at most one text of `TEXT_BYTES_MAX`.
 #[derive(Debug, Default)]
 pub struct Renamer {
     /// How many objects and arrays are open.
