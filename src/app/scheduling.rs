@@ -79,11 +79,9 @@ impl<'s> Local<'s> {
         let Some(pool) = self.shared.pools.all().find(|pool| **pool.name() == *name) else { return };
         let queues: Vec<String> =
             self.shared.tally.lock().waits.asked_for(pool.queues()).take(ASKED_OF_POOL_MAX).collect();
-        let mut waiting = None;
+        let mut waiting = Some(0_u64);
         for queue in queues {
-            if let Some(available) = self.available(&queue).await {
-                waiting = Some(waiting.unwrap_or(0_u64).saturating_add(available));
-            }
+            waiting = waiting.zip(self.available(&queue).await).map(|(sum, available)| sum.saturating_add(available));
         }
         event::scheduling_pool_overloaded(name, active(self.shared, pool), waiting);
     }

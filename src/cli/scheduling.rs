@@ -66,11 +66,11 @@ pub(super) fn scheduling(SchedulingArgs { query, fleet }: &SchedulingArgs) -> u8
     DONE
 }
 
-/// Of which sidecars the figures are.
+/// The sentence about the sidecars that are in the sums, and those that are not.
 fn counted(fleet: &Value) -> String {
     let [sidecars, left_out] = ["sidecars", "sidecars_left_out"].map(|key| cell(&fleet[key]));
-    let age = fleet["age_ms"].as_u64().unwrap_or(0) / 1_000;
-    format!("{sidecars} sidecars, {left_out} connected ones left out; the oldest figures are {age} s old")
+    let age = fleet["age_ms"].as_u64().map(|ms| format!("; the oldest figures are {} s old", ms / 1_000));
+    format!("{sidecars} sidecars, {left_out} connected ones left out{}", age.unwrap_or_default())
 }
 
 fn pool_row(pool: &Value) -> [String; 8] {

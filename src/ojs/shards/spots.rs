@@ -85,5 +85,12 @@ fn spot(envelope: &Envelope<'_>, scanner: &mut Scanner<'_, '_>) -> Result<Option
 
 fn number(text: &str, scanner: &mut Scanner<'_, '_>) -> Result<Option<i64>, ScanError> {
     let (start, end) = scanner.skip()?;
-    Ok(text.get(start..end).and_then(|digits| digits.parse().ok()))
+    let digits = text.get(start..end).unwrap_or_default();
+    // A server may take `60.0` for 60.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a priority is far below 2^53, and another value is at the end of the range"
+    )]
+    let whole = || digits.parse::<f64>().ok().filter(|number| number.fract() == 0.0).map(|number| number as i64);
+    Ok(digits.parse().ok().or_else(whole))
 }

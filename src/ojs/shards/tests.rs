@@ -174,6 +174,8 @@ fn the_priority_is_that_of_the_options_else_of_the_job() {
         (r#"{"priority":7}"#, 7),
         (r#"{"priority":7,"options":{"priority":-3}}"#, -3),
         (r#"{"priority":7,"options":{"priority":null}}"#, 7),
+        (r#"{"priority":60.0}"#, 60),
+        (r#"{"priority":6e1}"#, 60),
         (r#"{"priority":"7"}"#, 0),
     ] {
         assert_eq!(Spots::of(&Envelope::read(body.as_bytes(), 64).unwrap()).priority, priority, "{body}");

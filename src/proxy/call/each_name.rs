@@ -17,7 +17,7 @@ use crate::proxy::state::{Proxy, RegionAnswer};
 const AT_ONCE: usize = 8;
 
 /// As [`ask`]; a question that names a queue with shards is asked of all its names, and the figures of the answers are added up. A shard that the
-/// region does not know adds nothing. A change that one name has refused, or not answered, has not been made.
+/// region does not know adds nothing. Where one name has refused a change, or not answered, that is the answer, and others may have made it.
 pub(crate) async fn ask_names(
     proxy: &Proxy,
     class: Class,
@@ -31,12 +31,14 @@ pub(crate) async fn ask_names(
         return ask(proxy, class, index, question).await;
     };
     let one = |suffix: &str| {
-        let path = PathAndQuery::try_from(naming.target(suffix)).unwrap_or_else(|_| question.path.clone());
+        let path = PathAndQuery::try_from(naming.target(suffix)).ok()?;
         let body = naming.body(&body, suffix);
-        Question { path, body: if body.is_empty() { Vec::new() } else { vec![body] }, ..question.clone() }
+        Some(Question { path, body: if body.is_empty() { Vec::new() } else { vec![body] }, ..question.clone() })
     };
-    let asked =
-        naming.queue().suffixes().map(one).map(|question| async move { ask(proxy, class, index, &question).await });
+    // Nothing is asked where a name makes the target too long: a change would reach some names only.
+    let questions: Option<Vec<Question>> = naming.queue().suffixes().map(one).collect();
+    let questions = questions.ok_or(NoAnswer::NotSent)?;
+    let asked = questions.into_iter().map(|question| async move { ask(proxy, class, index, &question).await });
     let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
     let mut all = Vec::with_capacity(answers.len());
     let mut absent = None;

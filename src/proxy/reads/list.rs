@@ -120,6 +120,7 @@ fn legs<'n>(
         naming.queue().suffixes().map(move |suffix| {
             // Two regions whose ids begin with the same 52 bytes would share a place in the cursor.
             let own = RegionId::parse(&format!("{:.52}{}", id(index).as_str(), suffix.replace('.', "-")));
+            debug_assert!(own.is_ok(), "52 bytes of an id and a suffix of 11 are an id");
             (index, suffix, own.unwrap_or_else(|_| id(index)))
         })
     };
@@ -161,7 +162,7 @@ async fn pages(
             return Err(ErrorDocument::uri_too_long());
         }
         for (ask, said) in asks.iter().zip(ask_each(proxy, exchange, questions).await?) {
-            let told = gathered.take(said, wanted.paging).await;
+            let told = gathered.take(ask.leg, said, wanted.paging).await;
             walk.heard(ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
         }
     }
@@ -183,13 +184,14 @@ async fn answer(
     (picks, bare): (Vec<Pick>, bool),
     figures: Figures,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let Gathered { pages, from, unusable, missing } = gathered;
+    let Gathered { pages, from, legs, unusable, missing } = gathered;
     if pages.is_empty() {
         return nobody(proxy, exchange, unusable);
     }
     name_regions(proxy, exchange, from.iter().copied());
     let bytes = pages.iter().map(|page| page.body().len()).sum();
-    let body = proxy.offload(bytes, move |proxy| one_page(proxy, &pages, &from, (&picks, bare), figures)).await;
+    let body =
+        proxy.offload(bytes, move |proxy| one_page(proxy, &pages, (&from, &legs), (&picks, bare), figures)).await;
     let mut response = exchange.json(StatusCode::OK.as_u16(), body);
     name_missing(proxy, &mut response, &missing);
     Ok(response)
@@ -199,7 +201,7 @@ async fn answer(
 fn one_page(
     proxy: &Proxy,
     pages: &[Page],
-    from: &[RegionIndex],
+    (from, legs): (&[RegionIndex], &[usize]),
     (picks, bare): (&[Pick], bool),
     mut figures: Figures,
 ) -> Vec<u8> {
@@ -219,7 +221,7 @@ fn one_page(
         }
     }
     figures.total = figures.total.map(|total| without_fences(total, picks, fences));
-    figures.summary = summary(pages, from);
+    figures.summary = summary(pages, legs);
     Page::model(pages).map(|model| merged(model, &items, &figures)).unwrap_or_default()
 }
 
@@ -230,10 +232,10 @@ fn without_fences(total: u64, picks: &[Pick], fences: u64) -> u64 {
     if picked as u64 == total { total.saturating_sub(fences) } else { total }
 }
 
-/// The figures beside the items of each region's list, added up.
-fn summary(pages: &[Page], from: &[RegionIndex]) -> Option<Vec<u8>> {
+/// The figures beside the items of each list, added up: those of its first page, because they are of the whole list.
+fn summary(pages: &[Page], legs: &[usize]) -> Option<Vec<u8>> {
     let mut seen = BTreeSet::new();
-    let first_of_each = pages.iter().zip(from).filter(|(_, index)| seen.insert(**index));
+    let first_of_each = pages.iter().zip(legs).filter(|(_, leg)| seen.insert(**leg));
     let summaries: Vec<&[u8]> = first_of_each.map(|(page, _)| page.summary()).collect();
     added_up(&summaries)
 }

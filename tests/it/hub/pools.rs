@@ -1,4 +1,4 @@
-//! Pools of workers over the fleet: all sidecars together never hold more jobs than the hub permits, whoever of them lives. Judged by the active jobs
+//! Pools of workers over the fleet: all sidecars together never hold more jobs than the hub permits, whichever of them are killed. Judged by the active jobs
 //! in the region. `POOLS_SIDECARS`, `POOLS_TOTAL`, `POOLS_FAULTS` and `POOLS_SEED` make the history another or a longer one.
 
 use std::time::Duration;

@@ -111,7 +111,7 @@ async fn jobs_lie_in_one_shard_a_tenant_and_without_a_tenant_in_the_queue_itself
         })
         .collect();
     assert_eq!(queues, ["email.ojs-t17", "email.ojs-t17", "email.ojs-t17", "email"]);
-    // What lies in the queue itself was there first.
+    // The jobs of the queue itself came before its shards.
     let came = federation.client.post(FETCH, r#"{"queues":["email"],"count":4,"worker_id":"w"}"#).await.json();
     let args: Vec<&Value> = came["jobs"].as_array().unwrap().iter().map(|job| &job["args"]).collect();
     assert_eq!(args[0], &json!(["n"]));

@@ -54,14 +54,16 @@ pub(super) struct Gathered {
     pub(super) pages: Vec<Page>,
     /// The region of each page.
     pub(super) from: Vec<RegionIndex>,
+    /// The list among those asked that each page is of.
+    pub(super) legs: Vec<usize>,
     /// Answers that are no page.
     pub(super) unusable: Vec<Said>,
     pub(super) missing: BTreeSet<RegionIndex>,
 }
 
 impl Gathered {
-    /// Keeps an answer, and returns its paging figures where it is a page.
-    pub(super) async fn take(&mut self, (index, answer): Said, paging: Paging) -> Option<Told> {
+    /// Keeps an answer of a list, by its place among those asked, and returns its paging figures where it is a page.
+    pub(super) async fn take(&mut self, leg: usize, (index, answer): Said, paging: Paging) -> Option<Told> {
         let page = match &answer {
             Ok(answer) if answer.status == StatusCode::OK => read_page(&answer.body).await,
             _ => None,
@@ -77,6 +79,7 @@ impl Gathered {
         }
         self.pages.push(page);
         self.from.push(index);
+        self.legs.push(leg);
         Some(told)
     }
 }
