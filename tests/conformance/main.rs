@@ -1,7 +1,7 @@
 //! The public conformance cases of levels 0 to 4 and of federation, run against a demo region and through the program.
 //!
-//! Every case runs four times, each time on fresh regions: in both dialects, against one region directly and through a sidecar
-//! in front of three. The sidecar must make no difference. `docs/conformance.md` is the record; this test keeps it true.
+//! Every case runs six times, each time on fresh regions: in both dialects, against one region directly, through a sidecar in
+//! front of three, and through one that keeps the queues in shards. Neither must make a difference. `docs/conformance.md` is the record; this test keeps it true.
 
 #![allow(unreachable_pub, reason = "modules of one test binary")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot set itself up has failed")]
@@ -23,8 +23,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use report::{Report, Result4};
-use stage::{Stage, Way};
+use report::{Outcomes, Report};
+use stage::{Passage, Stage, Way};
 use suite::{Case, Form};
 
 /// How many cases run at once: each has up to three regions and a sidecar, with threads of their own.
@@ -36,15 +36,17 @@ const PASS_PERCENT: usize = 95;
 /// Why a case does not pass: the step, and what of it did not hold, without anything that differs from run to run.
 type Broken = String;
 
-async fn run(case: &Case, way: Way) -> Result<(), Broken> {
-    let stage = Stage::set(way).await;
-    match case.form {
+/// Runs a case; the second value: whether jobs of it were in shards at the end.
+async fn run(case: &Case, way: Way) -> (Result<(), Broken>, bool) {
+    let stage = Stage::set(way, case).await;
+    let outcome = match case.form {
         Form::Steps => steps::run(&case.document, &stage).await,
         Form::Federation => federation::run(&case.document, stage.client()).await,
-    }
+    };
+    (outcome, stage.has_jobs_in_shards())
 }
 
-async fn run_all(cases: Vec<Case>) -> Vec<Result4> {
+async fn run_all(cases: Vec<Case>) -> Vec<Outcomes> {
     let cases: Vec<Arc<Case>> = cases.into_iter().map(Arc::new).collect();
     let order = (0..cases.len()).flat_map(|place| Way::ALL.into_iter().map(move |way| (place, way)));
     let permits = Arc::new(Semaphore::new(AT_ONCE));
@@ -56,10 +58,11 @@ async fn run_all(cases: Vec<Case>) -> Vec<Result4> {
             (place, way, run(&case, way).await)
         });
     }
-    let mut results: Vec<Result4> = cases.iter().map(|case| Result4::of(&case.name)).collect();
+    let mut results: Vec<Outcomes> = cases.iter().map(|case| Outcomes::of(&case.name)).collect();
     while let Some(done) = running.join_next().await {
-        let (place, way, outcome) = done.unwrap();
-        results[place].set(way, outcome);
+        let (place, way, (outcome, in_shards)) = done.unwrap();
+        assert!(!in_shards || way.passage == Passage::Shards, "{} {way:?}", cases[place].name);
+        results[place].set(way, outcome, in_shards);
     }
     results
 }
@@ -73,6 +76,8 @@ async fn every_case_behaves_through_the_sidecar_as_it_does_at_a_region() {
     let report = Report(run_all(cases).await);
     assert!(report.differences().is_empty(), "the sidecar makes a difference:\n{}", report.differences().join("\n"));
     let (passed, all) = report.passed_directly();
+    let sharded = report.in_shards();
+    assert!(sharded * 2 > all, "only {sharded} of {all} cases had jobs in shards");
     assert!(
         passed * 100 >= all * PASS_PERCENT,
         "only {passed} of {all} cases pass directly:\n{}",

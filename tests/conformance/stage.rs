@@ -1,4 +1,4 @@
-//! What a case runs against: fresh regions, and perhaps the program before them.
+//! The servers that a case runs against: fresh regions, and perhaps the program before them.
 
 use std::time::Duration;
 
@@ -11,26 +11,45 @@ use tokio::sync::oneshot;
 
 use super::client::Client;
 use super::hurried::Hurried;
+use super::suite::Case;
 
 /// The regions behind the sidecar; the first one is local, and a case pins to the second.
 const IDS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
 
+/// How the queues of a case are kept in shards: the priorities of the cases, 0 and up, meet in two bands.
+const SHARDS: usize = 4;
+const BANDS: [i64; 1] = [5];
+
+/// The tenant of jobs that name none, where queues have shards.
+const TENANT: &str = "acme";
+
 /// Bounds the wait for the first round of probes; reached only when the program does not start.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How calls come to a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    Direct,
+    Sidecar,
+    /// Through a sidecar that keeps the queues of the case in shards; each job has a tenant.
+    Shards,
+}
 
 /// One of the ways in which every case runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     pub dialect: Dialect,
-    pub through: bool,
+    pub passage: Passage,
 }
 
 impl Way {
-    pub const ALL: [Self; 4] = [
-        Self { dialect: Dialect::Spec, through: false },
-        Self { dialect: Dialect::Spec, through: true },
-        Self { dialect: Dialect::Reference, through: false },
-        Self { dialect: Dialect::Reference, through: true },
+    pub const ALL: [Self; 6] = [
+        Self { dialect: Dialect::Spec, passage: Passage::Direct },
+        Self { dialect: Dialect::Spec, passage: Passage::Sidecar },
+        Self { dialect: Dialect::Spec, passage: Passage::Shards },
+        Self { dialect: Dialect::Reference, passage: Passage::Direct },
+        Self { dialect: Dialect::Reference, passage: Passage::Sidecar },
+        Self { dialect: Dialect::Reference, passage: Passage::Shards },
     ];
 }
 
@@ -39,7 +58,7 @@ pub struct Stage {
     client: Client,
     // Dropped before the regions, so that the sidecar does not see them die.
     sidecar: Option<Sidecar>,
-    _regions: Vec<DemoRegion>,
+    regions: Vec<DemoRegion>,
     time: Hurried,
 }
 
@@ -51,8 +70,8 @@ struct Sidecar {
 }
 
 impl Stage {
-    pub async fn set(way: Way) -> Self {
-        let ids = if way.through { &IDS[..] } else { &IDS[..1] };
+    pub async fn set(way: Way, case: &Case) -> Self {
+        let ids = if way.passage == Passage::Direct { &IDS[..1] } else { &IDS[..] };
         let time = Hurried::new();
         let mut regions = Vec::new();
         for id in ids {
@@ -60,9 +79,19 @@ impl Stage {
             let options = RegionOptions { clock, dialect, record_bytes_max: 0, ..RegionOptions::new(id) };
             regions.push(DemoRegion::start(options).await.unwrap());
         }
-        let sidecar = if way.through { Some(Sidecar::before(&regions).await) } else { None };
-        let client = sidecar.as_ref().map_or(Client(regions[0].address()), |sidecar| sidecar.client);
-        Self { client, sidecar, _regions: regions, time }
+        let sidecar = match way.passage {
+            Passage::Direct => None,
+            Passage::Sidecar => Some(Sidecar::before(&regions, &[]).await),
+            Passage::Shards => Some(Sidecar::before(&regions, &case.queues()).await),
+        };
+        let client = sidecar.as_ref().map_or(Client::new(regions[0].address()), |sidecar| sidecar.client);
+        let client = if way.passage == Passage::Shards { client.of_tenant(TENANT) } else { client };
+        Self { client, sidecar, regions, time }
+    }
+
+    /// Whether a shard of any region holds a job.
+    pub fn has_jobs_in_shards(&self) -> bool {
+        self.regions.iter().any(|region| region.jobs().iter().any(|job| job.queue.contains(".ojs-")))
     }
 
     pub const fn client(&self) -> Client {
@@ -82,9 +111,11 @@ impl Drop for Stage {
 }
 
 impl Sidecar {
-    async fn before(regions: &[DemoRegion]) -> Self {
+    async fn before(regions: &[DemoRegion], queues: &[String]) -> Self {
         let files = tempfile::tempdir().unwrap();
         let listed: Vec<_> = regions.iter().map(|region| json!({"id": region.id(), "url": region.url()})).collect();
+        let sharded = |queue: &String| json!({ "queue": queue, "shards": SHARDS, "priority_bands": BANDS });
+        let tenant_queues: Vec<_> = queues.iter().map(sharded).collect();
         let config = json!({
             "federation_id": "conformance",
             "local_region": IDS[0],
@@ -94,6 +125,7 @@ impl Sidecar {
             // It mends what servers in Go fail at, and here their own word is compared.
             "compat": { "directive": false },
             "shutdown": { "drain_idle": "1ms", "drain_timeout": "1s" },
+            "scheduling": { "tenant_queues": tenant_queues },
             "regions": listed,
         });
         let path = files.path().join("config.json");
@@ -102,7 +134,7 @@ impl Sidecar {
         let config = load(&sources).unwrap_or_else(|problems| panic!("{problems}")).config;
         let bound = build(config, World::default()).unwrap();
         let LocalAddress::Tcp(client) = bound.clients[0] else { panic!("the first listener is a TCP one") };
-        let admin = Client(bound.admin);
+        let admin = Client::new(bound.admin);
         let (stop, stopped) = oneshot::channel::<()>();
         // Its end is nobody's concern here: it drains by itself once it is told.
         std::thread::spawn(move || {
@@ -110,7 +142,7 @@ impl Sidecar {
                 let _ = stopped.await;
             })
         });
-        let sidecar = Self { stop: Some(stop), client: Client(client), admin, _files: files };
+        let sidecar = Self { stop: Some(stop), client: Client::new(client), admin, _files: files };
         tokio::time::timeout(PATIENCE, sidecar.is_ready()).await.unwrap();
         sidecar
     }

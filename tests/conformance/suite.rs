@@ -1,5 +1,6 @@
 //! The cases as they lie in their folder.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,37 @@ pub struct Case {
     pub name: String,
     pub form: Form,
     pub document: Value,
+}
+
+/// The most queues that a sidecar keeps in shards.
+const QUEUES_MAX: usize = 8;
+
+impl Case {
+    /// The names of queues that it uses, and `default`, as far as a sidecar can keep them in shards.
+    pub fn queues(&self) -> Vec<String> {
+        let mut names = BTreeSet::from(["default".to_owned()]);
+        gather(&self.document, "", &mut names);
+        let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        names.retain(|name| {
+            name.bytes().all(|byte| is_end(byte) || b"-.".contains(&byte)) && name.bytes().next().is_some_and(is_end)
+        });
+        assert!(names.len() <= QUEUES_MAX, "{}: {names:?}", self.name);
+        names.into_iter().collect()
+    }
+}
+
+/// Collects the names of queues: the values of `queue`, the elements of `queues`, and the segment of a path behind `queues`.
+fn gather(value: &Value, key: &str, names: &mut BTreeSet<String>) {
+    match value {
+        Value::String(name) if matches!(key, "queue" | "queues") => drop(names.insert(name.clone())),
+        Value::String(path) if key == "path" => {
+            let rest = path.split_once("/queues/").map(|(_, rest)| rest);
+            names.extend(rest.and_then(|rest| rest.split(['/', '?']).next()).map(str::to_owned));
+        }
+        Value::Array(items) => items.iter().for_each(|item| gather(item, key, names)),
+        Value::Object(members) => members.iter().for_each(|(key, member)| gather(member, key, names)),
+        _ => {}
+    }
 }
 
 fn folder() -> PathBuf {

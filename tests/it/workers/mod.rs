@@ -6,6 +6,7 @@ mod fetch;
 mod fleet;
 mod held;
 mod isolated;
+mod migration;
 mod one;
 mod pools;
 mod scheduling;
