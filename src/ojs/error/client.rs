@@ -79,7 +79,7 @@ impl ErrorDocument {
     #[must_use]
     pub fn queue_is_a_shard(queue: &str) -> Self {
         let message = format!(
-            "the call names a part of the queue `{queue}` that only this sidecar keeps apart: name the queue itself"
+            "the call names a shard of the queue `{queue}`: name the queue itself, and the sidecar chooses the shard by the tenant of the job"
         );
         Self::new(Reason::QueueIsAShard, message).with("queue", queue).with("field", "queue")
     }

@@ -34,7 +34,7 @@ fixed! {
          queue";
     /// 422: events of a queue with shards.
     sharded_events: ShardedEvents at "queue",
-        "this sidecar keeps a queue in parts, and does not join the events of these: watch the jobs by `channel=job:ID`, or poll \
+        "a queue has shards (`scheduling.tenant_queues` of this sidecar), and their events are not joined: watch the jobs by `channel=job:ID`, or poll \
          `GET /ojs/v1/events?queues=`";
     /// 400: a list cannot be continued there.
     bad_cursor: InvalidCursor at "cursor",
