@@ -145,6 +145,7 @@ fn watch_region(
         config: shared.config.load.clone(),
         health: shared.config.health_check.clone(),
         views,
+        shards: shared.shards.clone(),
     };
     let (resolver, clock) = (Arc::clone(&world.resolver), world.clock.clone());
     let (region, metrics) = (Arc::clone(region), Arc::clone(&shared.metrics));

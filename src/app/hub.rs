@@ -222,7 +222,9 @@ fn queues(shared: &Shared) -> Vec<String> {
         return Vec::new();
     }
     let most = shared.config.load.queues_max.min(QUEUES_MAX);
-    shared.traffic.queues().iter().take(most).map(ToString::to_string).collect()
+    let is_sharded = |queue: &str| shared.shards.as_deref().is_some_and(|shards| shards.queue(queue).is_some());
+    // A hub knows of no shards: a queue with shards is polled here.
+    shared.traffic.queues().iter().filter(|queue| !is_sharded(queue)).take(most).map(ToString::to_string).collect()
 }
 
 /// The part of the status that lasts as long as the configuration.

@@ -249,7 +249,6 @@ reasons! {
             "`Host` is neither a loopback name nor one of `listen.allowed_hosts`",
     }
     UNPROCESSABLE_ENTITY Unsupported {
-        ShardedEvents = "sharded_events": "a WebSocket, or the event stream of a queue of `scheduling.tenant_queues`, whose events are those of many queues at a region",
         RoutingUnsupported = "routing_unsupported":
             "a call that can only go to one region carries keys that ask for another, such as a dead letter's retry",
     }

@@ -138,6 +138,7 @@ impl Views {
             config: self.config.load.clone(),
             health,
             views: None,
+            shards: None,
         };
         let (resolver, clock, metrics) =
             (Arc::clone(resolver), self.registry.clock().clone(), Arc::clone(&self.metrics));

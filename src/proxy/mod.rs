@@ -53,7 +53,7 @@ use crate::telemetry::span::{self, span};
 use call::{address, hops, notes, pages};
 use jobs::{batch, create, define, enqueue};
 use reads::{alike, by_ids, health, list, manifest, named, owned, residency, scheduling, streams, sum, worker};
-use stream::{local, tunnel};
+use stream::{local, queue_events, tunnel};
 use workers::{fetch, heartbeat, settle};
 
 pub use body::offload::{LONG_BYTES, offload};
@@ -169,6 +169,9 @@ impl Proxy {
             Scope::AllRegions | Scope::QueueDefinition => Box::pin(alike::alike(self, exchange, *request)),
             Scope::Scheduling if scheduling::is_ours(self, exchange, &request) => {
                 Box::pin(scheduling::scheduling(self, exchange, *request))
+            }
+            Scope::Local if queue_events::is_sharded(self, exchange, &request) => {
+                Box::pin(queue_events::queue_events(self, exchange, *request))
             }
             Scope::Tunnel | Scope::Local | Scope::Ours | Scope::Scheduling => {
                 Box::pin(local::local(self, exchange, *request))

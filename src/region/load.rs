@@ -13,6 +13,7 @@ use super::views::HubViews;
 use super::{Registry, Traffic};
 use crate::config::{HealthCheck, Load, LoadSource};
 use crate::net::pool::Pool;
+use crate::ojs::shards::Shards;
 use crate::ojs::{answer, path_segment};
 use crate::policy::{BreakerState, Health, RegionIndex};
 
@@ -33,6 +34,8 @@ pub struct LoadPoller {
     pub health: HealthCheck,
     /// The views of the hub, whose figures stand for polls of our own.
     pub views: Option<Rc<HubViews>>,
+    /// The queues with shards, whose figure is the sum over all their names.
+    pub shards: Option<Arc<Shards>>,
 }
 
 impl LoadPoller {
@@ -89,19 +92,31 @@ impl LoadPoller {
     /// False when the region did not answer.
     async fn poll_queue(&self, queue: &str) -> bool {
         let mark = self.traffic.mark(self.index, Some(queue));
-        let path = format!("/ojs/v1/queues/{}/stats", path_segment(queue));
-        let depth = match self.ask(&path).await {
-            Some((StatusCode::OK, body)) => answer::queue_depth(&body),
-            // A region that does not know the queue has nothing in it; one that does not know the path says so in plain text.
-            Some((StatusCode::NOT_FOUND, body)) => answer::is_error_document(&body).then_some(0),
-            Some(_) => None,
-            None => return false,
-        };
-        let Some(depth) = depth else { return true };
+        let sharded = self.shards.as_deref().and_then(|shards| shards.queue(queue));
+        let names = sharded.map_or_else(|| vec![queue.to_owned()], |sharded| sharded.names().collect());
+        let mut depth = 0_u64;
+        for name in names {
+            match self.depth_of(&name).await {
+                Some(Some(of_name)) => depth = depth.saturating_add(of_name),
+                // A part of a queue is no figure of it.
+                Some(None) => return true,
+                None => return false,
+            }
+        }
         let now = self.registry.clock().now();
         self.traffic.figure_taken(self.index, Some(queue), mark);
         self.registry.on_load(self.index, |load| load.set_queue(queue, depth, now, self.config.queues_max));
         true
+    }
+
+    /// The jobs in a queue of the region, if it says so; none when it did not answer.
+    async fn depth_of(&self, queue: &str) -> Option<Option<u64>> {
+        Some(match self.ask(&format!("/ojs/v1/queues/{}/stats", path_segment(queue))).await? {
+            (StatusCode::OK, body) => answer::queue_depth(&body),
+            // A region that does not know the queue has nothing in it; one that does not know the path says so in plain text.
+            (StatusCode::NOT_FOUND, body) => answer::is_error_document(&body).then_some(0),
+            _ => None,
+        })
     }
 
     async fn ask(&self, path: &str) -> Option<(StatusCode, bytes::Bytes)> {

@@ -32,10 +32,6 @@ fixed! {
     unknown_channel: UnknownChannel at "channel",
         "the event stream needs one `channel`, which is `job:` and the id of a job, or `queue:` and the name of a \
          queue";
-    /// 422: events of a queue with shards.
-    sharded_events: ShardedEvents at "queue",
-        "a queue has shards (`scheduling.tenant_queues` of this sidecar), and their events are not joined: watch the jobs by `channel=job:ID`, or poll \
-         `GET /ojs/v1/events?queues=`";
     /// 400: a list cannot be continued there.
     bad_cursor: InvalidCursor at "cursor",
         "the cursor is damaged, or was given for another list or by one region alone; read the list from its \

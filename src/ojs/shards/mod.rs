@@ -8,8 +8,10 @@
 mod all;
 mod bounds;
 mod call;
+mod events;
 mod place;
 mod rename;
+mod socket;
 mod spots;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,7 @@ mod tests;
 pub use all::Shards;
 pub use bounds::{BANDS_MAX, SHARDS_MAX, SUFFIX_BYTES_MAX};
 pub use call::{Naming, query_of_all};
+pub use events::{EVENT_BYTES_MAX, TooLong, WholeEvents};
 pub use place::{Place, ShardedQueue};
 pub use rename::Renamer;
 pub(in crate::ojs) use spots::Spot;

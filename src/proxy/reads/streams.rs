@@ -11,7 +11,10 @@ use crate::ojs::{Channel, ErrorDocument, identify};
 use crate::proxy::{
     call::{address::admit_unjudged, exchange::Exchange},
     state::{Proxy, Reply},
-    stream::local::local,
+    stream::{
+        local::local,
+        queue_events::{is_sharded, queue_events},
+    },
 };
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -44,6 +47,9 @@ pub(crate) async fn event_stream(
             // The number counts the events of one region, and without an address that is the local one.
             if exchange.addressed.is_some_and(|index| index != proxy.shared.registry.view().local) {
                 request.headers_mut().remove(LAST_EVENT_ID);
+            }
+            if is_sharded(proxy, exchange, &request) {
+                return Box::pin(queue_events(proxy, exchange, request)).await;
             }
             local(proxy, exchange, request).await
         }

@@ -14,6 +14,7 @@
 //! | Which figures do pools and their queues have? | `figures` |
 //! | How are bodies and callers compared? | `fingerprint` |
 //! | Which part of a new job does the outage spool look at? | `spooling` |
+//! | How do the event streams of a queue's shards become one? | `merged` |
 //! | Which shard of its queue does a job go into? | `sharded` |
 //!
 //! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].
@@ -26,6 +27,7 @@ pub(crate) mod figures;
 pub(crate) mod fingerprint;
 pub(crate) mod last_seen;
 pub(crate) mod lookups;
+pub(crate) mod merged;
 pub(crate) mod notebook;
 pub(crate) mod ours;
 pub(crate) mod passed_over;
@@ -47,6 +49,7 @@ pub(crate) use buffered::{Buffered, Share};
 pub(crate) use collected::Collected;
 pub(crate) use fingerprint::{IDENTIFYING, digest};
 pub(crate) use lookups::{Found, Indeterminate, Key, Left, NotFound};
+pub(crate) use merged::Merged;
 pub(crate) use ours::Ours;
 pub(crate) use pools::{pool_limits, pool_meters};
 pub(crate) use ran::Ran;

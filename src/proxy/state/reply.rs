@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
+use super::merged::Merged;
 use crate::net::Room;
 use crate::net::body::BodyError;
 use crate::net::pool::RegionBody;
@@ -24,6 +25,8 @@ pub enum Reply {
     Full(Bytes),
     /// A region's answer, passed on as it comes. Dropped with the client's connection, which ends the region's side too.
     Stream(Box<Streamed>),
+    /// Event streams of a region, as one.
+    Merged(Box<Merged<Self>>),
 }
 
 /// A region's answer with an idle timeout.
@@ -40,7 +43,7 @@ pub struct Streamed {
     /// The memory that it may hold.
     _room: Option<Room>,
     /// The renamer that puts queues' own names in place of those of their shards; none where no queue has any.
-    renaming: Option<Renaming>,
+    renaming: Option<Box<Renaming>>,
 }
 
 /// The renaming of a region's answer on its way.
@@ -72,12 +75,18 @@ impl Reply {
         Self::Stream(Box::new(streamed))
     }
 
+    /// Event streams as one.
+    #[must_use]
+    pub fn merged(streams: Merged<Self>) -> Self {
+        Self::Merged(Box::new(streams))
+    }
+
     /// The same with the queues' own names.
     #[must_use]
     pub fn renamed(mut self, shards: &Arc<Shards>) -> Self {
         if let Self::Stream(streamed) = &mut self {
             let shards = Arc::clone(shards);
-            streamed.renaming = Some(Renaming { shards, renamer: Renamer::default(), has_ended: false });
+            streamed.renaming = Some(Box::new(Renaming { shards, renamer: Renamer::default(), has_ended: false }));
         }
         self
     }
@@ -95,6 +104,7 @@ impl Body for Reply {
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
             Self::Stream(streamed) => streamed.poll_renamed(cx),
+            Self::Merged(streams) => streams.poll_frame(cx),
         }
     }
 
@@ -103,6 +113,7 @@ impl Body for Reply {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
             Self::Stream(streamed) => streamed.renaming.is_none() && streamed.body.is_end_stream(),
+            Self::Merged(_) => false,
         }
     }
 
@@ -111,6 +122,7 @@ impl Body for Reply {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Stream(streamed) if streamed.renaming.is_some() => SizeHint::default(),
+            Self::Merged(_) => SizeHint::default(),
             Self::Stream(streamed) => streamed.body.size_hint(),
         }
     }

@@ -25,7 +25,6 @@ use crate::proxy::{
         ask::unavailable,
         attempt::{reason, shed_document},
         disconnected::disconnected,
-        each_name::names_sharded,
         exchange::Exchange,
         feedback,
         shut::check_breaker,
@@ -39,7 +38,7 @@ const LONG_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// Streams a call to the local region, or to the one that the client named.
 ///
-/// Errors: those of [`vet`]; 422 `sharded_events` for the events of a queue with shards; 503 `owner_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
+/// Errors: those of [`vet`]; 503 `owner_unavailable` when nothing was sent; when something was, 504 for a call that may be repeated, else
 /// 500 `outcome_unknown`, which no SDK replays.
 pub(crate) async fn local(
     proxy: &Proxy,
@@ -47,9 +46,6 @@ pub(crate) async fn local(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
-    if exchange.matched.operation == Operation::QueueEvents && names_sharded(proxy, &exchange.matched, request.uri()) {
-        return Err(ErrorDocument::sharded_events());
-    }
     forward(proxy, exchange, index, request).await
 }
 

@@ -1,8 +1,10 @@
 //! WebSocket upgrades: a tunnel to the region that the client named, else to the local one, which copies bytes both ways once both sides have
 //! switched.
 
+use std::sync::Arc;
+
 use crate::net::{ClientSide, IncomingBody, Room};
-use http::header::{CONNECTION, UPGRADE};
+use http::header::{CONNECTION, SEC_WEBSOCKET_EXTENSIONS, UPGRADE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
@@ -10,9 +12,11 @@ use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 
 use super::local::{headers_for, place, room};
+use super::socket::relay;
 use crate::net::headers::{strip_answer, strip_ours};
 use crate::net::pool::upgrade;
 use crate::ojs::ErrorDocument;
+use crate::ojs::shards::Shards;
 use crate::policy::RequestOutcome;
 use crate::proxy::{
     body::collect::OVERLOADED_RETRY_AFTER,
@@ -25,7 +29,7 @@ use crate::proxy::{
 /// Switches the client's connection and a new connection to the region to WebSocket, and copies between them. A region's answer other
 /// than 101 is passed on.
 ///
-/// Errors: 422 `sharded_events` where queues have shards; 403 `residency` for a region other than the local one, unless `residency.read` is `allow`; 503 when the region cannot be reached
+/// Errors: 403 `residency` for a region other than the local one, unless `residency.read` is `allow`; 503 when the region cannot be reached
 /// or a limit is reached.
 pub(crate) async fn tunnel(
     proxy: &Proxy,
@@ -33,10 +37,6 @@ pub(crate) async fn tunnel(
     mut request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     admit_unjudged(proxy, exchange)?;
-    // Its frames would name queues as the region has them.
-    if proxy.shared.shards.is_some() {
-        return Err(ErrorDocument::sharded_events());
-    }
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
     let room = room(exchange)?;
@@ -47,6 +47,10 @@ pub(crate) async fn tunnel(
     let mut headers = headers_for(proxy, exchange, index, parts.headers);
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.extend(offer.map(|offer| (UPGRADE, offer)));
+    if proxy.shared.shards.is_some() {
+        // Its messages are to be read.
+        headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+    }
     let path = parts.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
     let region = proxy.region(index);
     let reach = region.reach(proxy.connect_timeout()).await;
@@ -82,17 +86,26 @@ pub(crate) async fn tunnel(
     // A tunnel lasts as long as its ends like, and holds no place in the limits.
     drop(permit);
     let far = hyper::upgrade::on(&mut response);
-    tokio::task::spawn_local(copy((client, far), exchange.client().clone(), room));
+    let shards = proxy.shared.shards.clone();
+    tokio::task::spawn_local(copy((client, far), shards, exchange.client().clone(), room));
     let (mut parts, _) = response.into_parts();
     strip_ours(&mut parts.headers);
     Ok(Response::from_parts(parts, Reply::Empty))
 }
 
-/// Copies bytes both ways until both sides have ended: the end of one side is passed on to the other. WebSocket peers ping each other, so a
+/// Copies bytes both ways, or messages where queues have shards, until both sides have ended: the end of one side is passed on to the other. WebSocket peers ping each other, so a
 /// dead one does not stay for ever. The tunnel counts as an open call, until the process is about to end: then both connections are shut down.
-async fn copy((client, region): (OnUpgrade, OnUpgrade), connection: ClientSide, _room: Room) {
+async fn copy(
+    (client, region): (OnUpgrade, OnUpgrade),
+    shards: Option<Arc<Shards>>,
+    connection: ClientSide,
+    _room: Room,
+) {
     let _open = connection.begin();
     let (Ok(client), Ok(region)) = (client.await, region.await) else { return };
+    if let Some(shards) = shards {
+        return relay(client, region, shards, &connection).await;
+    }
     let (mut client, mut region) = (TokioIo::new(client), TokioIo::new(region));
     // An error of a copy ends the tunnel, and the peers report it.
     tokio::select! {

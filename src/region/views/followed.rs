@@ -29,6 +29,8 @@ pub struct HubViews {
     load: &'static str,
     load_interval: Duration,
     queues_max: usize,
+    /// The queues with shards.
+    sharded: Vec<String>,
     fresh_for: Duration,
     trust: Vec<Trust>,
     state: RefCell<State>,
@@ -57,6 +59,7 @@ impl HubViews {
             load: config.load.source.as_str(),
             load_interval: config.load.interval,
             queues_max: config.load.queues_max,
+            sharded: config.scheduling.tenant_queues.iter().map(|it| it.queue.clone()).collect(),
             fresh_for: interval * FRESH_INTERVALS,
             trust: registry.regions().iter().map(|region| Trust::of(config, region.config())).collect(),
             state: RefCell::new(State {
@@ -167,7 +170,9 @@ impl HubViews {
 
     fn take_load(&self, index: RegionIndex, view: &FeedView, sent_ms_ago: u64) {
         let ours = if view.queues.is_empty() { Vec::new() } else { self.traffic.queues() };
-        let queues = ours.into_iter().filter_map(|queue| view.queues.get(&*queue).map(|figure| (Some(queue), figure)));
+        // The hub polls a queue's own name, which is not all of a queue with shards.
+        let ours = ours.into_iter().filter(|queue| !self.sharded.iter().any(|sharded| **sharded == **queue));
+        let queues = ours.filter_map(|queue| view.queues.get(&*queue).map(|figure| (Some(queue), figure)));
         for (queue, figure) in view.total.iter().map(|total| (None, total)).chain(queues) {
             self.take_figure(index, queue, figure, sent_ms_ago);
         }

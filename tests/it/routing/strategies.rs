@@ -96,6 +96,20 @@ async fn affinity_leaves_a_region_whose_queue_is_at_its_maximum_depth() {
 }
 
 #[tokio::test]
+async fn the_depth_of_a_queue_with_shards_is_that_of_all_its_names() {
+    let setup = Setup::default().steered().region(0, "max_queue_depth: 20");
+    let setup = setup.yaml("scheduling: { tenant_queues: [{ queue: mail, shards: 2 }] }");
+    let federation = setup.yaml("failover: { prefer_regions: [ap-south-1] }").start().await;
+    check(&land(&federation, &asking("affinity", "mail")).await, "us-east-1", "affinity");
+    for (name, count) in [("mail", 1), ("mail.ojs-t00", 10), ("mail.ojs-t01", 8)] {
+        federation.regions[0].fill(name, count);
+    }
+    polled(&federation, "mail", [20, 0, 0]).await;
+    check(&land(&federation, &asking("affinity", "mail")).await, "ap-south-1", "affinity");
+    check(&land(&federation, &asking("affinity", "other")).await, "us-east-1", "affinity");
+}
+
+#[tokio::test]
 async fn a_job_is_refused_when_the_queue_is_full_everywhere() {
     let depths = |setup: Setup, place| setup.region(place, "max_queue_depth: 1");
     let federation = (0..3).fold(Setup::default().steered(), depths).start().await;

@@ -12,6 +12,8 @@ mod pools;
 mod scheduling;
 mod sdk;
 mod settle;
+mod sharded_events;
+mod sharded_surface;
 mod starved;
 mod tenants;
 mod turns;

@@ -1,0 +1,61 @@
+//! `GET /ojs/v1/queues/{name}/events` of a queue with shards: the streams of all its names, as the stream of one queue.
+//!
+//! Spec: ojs-protocol 2.11; fair-scheduling 9.
+
+use http::header::CONTENT_TYPE;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+
+use super::local::{Parts, pass};
+use crate::net::IncomingBody;
+use crate::ojs::shards::Naming;
+use crate::ojs::{ErrorDocument, Operation};
+use crate::proxy::{
+    call::exchange::Exchange,
+    state::{Merged, Proxy, Reply},
+};
+
+/// Whether a call asks for the events of a queue with shards.
+pub(crate) fn is_sharded(proxy: &Proxy, exchange: &Exchange, request: &Request<IncomingBody>) -> bool {
+    let (uri, matched) = (request.uri(), &exchange.matched);
+    let shards = proxy.shared.shards.as_deref().filter(|_| matched.operation == Operation::QueueEvents);
+    shards.is_some_and(|shards| Naming::of(shards, matched, uri.path(), None, &[]).is_some())
+}
+
+/// Opens the streams of all names of a queue, one after the other and its own first, and answers when all are open. The answer ends with the first
+/// stream that ends, so that the client comes back and hears all names again.
+///
+/// Errors: as for [`super::local::local`]; an answer of the region to one of the names that is no event stream is the answer of all.
+pub(crate) async fn queue_events(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    request: Request<IncomingBody>,
+) -> Result<Response<Reply>, ErrorDocument> {
+    let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
+    let (parts, _) = request.into_parts();
+    let mut opened: Option<Response<Merged<Reply>>> = None;
+    for path in targets(proxy, exchange, &parts.uri) {
+        let path = PathAndQuery::try_from(path).map_err(|_| ErrorDocument::uri_too_long())?;
+        let response = pass(proxy, exchange, index, Parts::bare(Method::GET, path, parts.headers.clone())).await?;
+        if response.status() != StatusCode::OK || !is_event_stream(response.headers()) {
+            return Ok(response);
+        }
+        match &mut opened {
+            Some(merged) => merged.body_mut().add(response.into_body()),
+            None => opened = Some(response.map(Merged::of)),
+        }
+    }
+    opened.map(|response| response.map(Reply::merged)).ok_or_else(ErrorDocument::uri_too_long)
+}
+
+/// The path and query for each name of the queue, its own first.
+fn targets(proxy: &Proxy, exchange: &Exchange, uri: &http::Uri) -> Vec<String> {
+    let shards = proxy.shared.shards.as_deref();
+    let naming = shards.and_then(|shards| Naming::of(shards, &exchange.matched, uri.path(), uri.query(), &[]));
+    naming.map(|naming| naming.queue().suffixes().map(|suffix| naming.target(suffix)).collect()).unwrap_or_default()
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
+    kind.is_some_and(|kind| kind.starts_with(b"text/event-stream"))
+}
