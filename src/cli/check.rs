@@ -1,6 +1,7 @@
 //! `ojs-sidecar check`: everything that is wrong at once, or the effective configuration.
 
 mod host;
+mod readers;
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -56,7 +57,9 @@ pub(super) fn check(arguments: &ConfigArgs, how: How) -> u8 {
         warnings.extend(modes::warnings(region_config).into_iter().map(of_region));
         warnings.extend(certificate_warnings(&region).into_iter().map(of_region));
         if how.ask {
-            unwell.extend(answer_warning(config, region_config, &region).map(of_region));
+            let (fault, found) = answer_warnings(config, region_config, &region);
+            unwell.extend(fault.map(of_region));
+            warnings.extend(found.into_iter().map(of_region));
         }
     }
     warnings.extend(modes::spool_warning(config.spool.key_file.as_deref()));
@@ -84,25 +87,32 @@ fn certificate_warnings(region: &Region) -> Vec<String> {
     ends.into_iter().filter_map(warning).collect()
 }
 
-fn answer_warning(config: &Config, region_config: &RegionConfig, region: &Region) -> Option<String> {
+/// The fault of a region, if there is one, and warnings about its workers.
+fn answer_warnings(config: &Config, region_config: &RegionConfig, region: &Region) -> (Option<String>, Vec<String>) {
+    // A few questions need no counters that are scraped.
+    let metrics = Metrics::new(std::slice::from_ref(&region.id), &Class::ALL.map(Class::as_str));
+    let pool = Pool::new(pool_limits(config), pool_meters(metrics.region(0)));
+    let questions = async {
+        match asked(config, region_config, region, &pool).await {
+            Some(fault) => (Some(fault), Vec::new()),
+            None => (None, readers::warnings(config, region, &pool).await),
+        }
+    };
     match runtime() {
-        Ok(runtime) => runtime.block_on(asked(config, region_config, region)),
-        Err(error) => Some(format!("cannot be asked: {error}")),
+        Ok(runtime) => runtime.block_on(questions),
+        Err(error) => (Some(format!("cannot be asked: {error}")), Vec::new()),
     }
 }
 
 /// The fault of a region's answer, if there is one.
-async fn asked(config: &Config, region_config: &RegionConfig, region: &Region) -> Option<String> {
+async fn asked(config: &Config, region_config: &RegionConfig, region: &Region, pool: &Pool) -> Option<String> {
     if region.has_name() {
         match SystemResolver.resolve(&region_config.url.host, region_config.url.port).await {
             Ok(addresses) => region.set_addresses(addresses),
             Err(error) => return Some(format!("its name does not resolve: {error}")),
         }
     }
-    // One question needs no counters that are scraped.
-    let metrics = Metrics::new(std::slice::from_ref(&region.id), &Class::ALL.map(Class::as_str));
-    let pool = Pool::new(pool_limits(config), pool_meters(metrics.region(0)));
-    let answer = match ask_health(region, &pool, config.health_check.timeout).await {
+    let answer = match ask_health(region, pool, config.health_check.timeout).await {
         Ok(answer) => answer,
         Err(error) => return Some(format!("does not answer: {error}")),
     };

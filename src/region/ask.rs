@@ -21,12 +21,7 @@ const AGENT: &str = concat!("ojs-sidecar/", env!("CARGO_PKG_VERSION"));
 /// Asks `GET path` of a region, within `timeout`, connecting included.
 ///
 /// Errors: [`AskError`]. Redirects are not followed: they are answers.
-pub(super) async fn ask(
-    region: &Region,
-    pool: &Pool,
-    path: &str,
-    timeout: Duration,
-) -> Result<(StatusCode, Bytes), AskError> {
+pub async fn ask(region: &Region, pool: &Pool, path: &str, timeout: Duration) -> Result<(StatusCode, Bytes), AskError> {
     let asked =
         question(region, pool, (Method::GET, path, HeaderMap::new(), Bytes::new()), ANSWER_BYTES_MAX, timeout).await;
     asked.map(|(head, body)| (head.status, body))
