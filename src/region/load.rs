@@ -6,6 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 
 use super::ask::ask;
@@ -16,6 +17,9 @@ use crate::net::pool::Pool;
 use crate::ojs::shards::Shards;
 use crate::ojs::{answer, path_segment};
 use crate::policy::{BreakerState, Health, RegionIndex};
+
+/// Names of a queue with shards that are asked about at once.
+const AT_ONCE: usize = 8;
 
 /// Polls one region's load for ever.
 #[derive(Debug)]
@@ -94,16 +98,18 @@ impl LoadPoller {
         let mark = self.traffic.mark(self.index, Some(queue));
         let sharded = self.shards.as_deref().and_then(|shards| shards.queue(queue));
         let names = sharded.map_or_else(|| vec![queue.to_owned()], |sharded| sharded.names().collect());
+        let now = self.registry.clock().now();
+        let depths: Vec<_> =
+            stream::iter(names.iter().map(|name| self.depth_of(name))).buffered(AT_ONCE).collect().await;
         let mut depth = 0_u64;
-        for name in names {
-            match self.depth_of(&name).await {
+        for of_name in depths {
+            match of_name {
                 Some(Some(of_name)) => depth = depth.saturating_add(of_name),
                 // A part of a queue is no figure of it.
                 Some(None) => return true,
                 None => return false,
             }
         }
-        let now = self.registry.clock().now();
         self.traffic.figure_taken(self.index, Some(queue), mark);
         self.registry.on_load(self.index, |load| load.set_queue(queue, depth, now, self.config.queues_max));
         true

@@ -26,4 +26,5 @@ pub(super) struct Context {
     /// The policy for taken ids that the manifest announces.
     pub(super) duplicate_ids: Option<DuplicateIds>,
     pub(super) body_bytes_max: usize,
+    pub(super) streams_max: u32,
 }

@@ -37,6 +37,8 @@ pub struct RegionOptions {
     pub tls: Option<RegionTls>,
     /// Whether h2 is offered beside HTTP/1.1.
     pub http2: bool,
+    /// The calls that a connection of HTTP/2 may carry at once.
+    pub streams_max: u32,
     /// The time that leases, delays, back-offs and the `Slow` fault go by.
     pub clock: Clock,
     /// The documents or servers that it follows where they differ.
@@ -68,6 +70,7 @@ impl RegionOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             tls: None,
             http2: true,
+            streams_max: 200,
             clock: Clock::system(),
             dialect: Dialect::default(),
             duplicate_ids: None,
@@ -127,6 +130,7 @@ impl DemoRegion {
             at_once: AtOnce::default(),
             reading: Reading { dialect: options.dialect, any_id: options.any_id, retry },
             body_bytes_max: options.body_bytes_max,
+            streams_max: options.streams_max,
         });
         let (commands, orders) = mpsc::channel(1);
         let (bound, address) = oneshot::channel();

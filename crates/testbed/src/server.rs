@@ -221,7 +221,9 @@ where
     let io = TokioIo::new(Tap::new(stream, context.record.clone(), Arc::clone(wire)));
     // The client judges how a connection ends; the record has the arrived bytes.
     let _ = if is_h2 {
-        http2::Builder::new(TokioExecutor::new()).timer(TokioTimer::new()).serve_connection(io, service).await
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).max_concurrent_streams(context.streams_max);
+        builder.serve_connection(io, service).await
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE_MAX);

@@ -1,7 +1,7 @@
 //! The bytes of a stream of server-sent events, cut behind whole events, so that several streams can become one.
 
-/// The longest event. Units: bytes.
-pub const EVENT_BYTES_MAX: usize = 1024 * 1024;
+/// The longest event, and the longest message of a WebSocket: the memory of a stream is charged for so much. Units: bytes.
+pub const EVENT_BYTES_MAX: usize = 64 * 1024;
 
 /// An event is longer than [`EVENT_BYTES_MAX`].
 #[derive(Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct WholeEvents {
     held: Vec<u8>,
     /// Where the line that has not ended begins.
     line: usize,
+    /// How far it was looked through.
+    looked: usize,
 }
 
 impl WholeEvents {
@@ -23,9 +25,10 @@ impl WholeEvents {
     pub fn push(&mut self, bytes: &[u8], keeps_all: bool, out: &mut Vec<u8>) -> Result<(), TooLong> {
         self.held.extend_from_slice(bytes);
         let mut begin = 0;
-        while let Some((length, end)) = line_at(&self.held, self.line) {
-            self.line = end;
-            if length == 0 {
+        while let Some((ends, next)) = line_end(&self.held, self.looked) {
+            let (is_empty, end) = (ends == self.line, next);
+            (self.line, self.looked) = (end, end);
+            if is_empty {
                 let block = &self.held[begin..end];
                 if keeps_all || is_event(block) {
                     out.extend_from_slice(block);
@@ -35,18 +38,22 @@ impl WholeEvents {
         }
         self.held.drain(..begin);
         self.line -= begin;
+        // A CR at the end is looked at again.
+        self.looked = self.held.len() - usize::from(self.held.last() == Some(&b'\r'));
+        if self.held.is_empty() {
+            self.held = Vec::new();
+        }
         if self.held.len() > EVENT_BYTES_MAX { Err(TooLong) } else { Ok(()) }
     }
 }
 
-/// The length of the line that begins there, and where the next one begins; none until both are certain. A line ends with LF, CR LF or CR.
-fn line_at(held: &[u8], from: usize) -> Option<(usize, usize)> {
-    let length = memchr::memchr2(b'\n', b'\r', &held[from..])?;
-    let end = from + length;
+/// Where the line that is looked through from there ends, and where the next one begins; none until both are certain. A line ends with LF, CR LF or CR.
+fn line_end(held: &[u8], from: usize) -> Option<(usize, usize)> {
+    let end = from + memchr::memchr2(b'\n', b'\r', &held[from..])?;
     match (held[end], held.get(end + 1)) {
-        (b'\n', _) => Some((length, end + 1)),
-        (_, Some(b'\n')) => Some((length, end + 2)),
-        (_, Some(_)) => Some((length, end + 1)),
+        (b'\n', _) => Some((end, end + 1)),
+        (_, Some(b'\n')) => Some((end, end + 2)),
+        (_, Some(_)) => Some((end, end + 1)),
         // The LF of this CR may be in the next piece.
         (_, None) => None,
     }
@@ -84,9 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_is_refused_and_long_ones_are_not_looked_through_twice() {
+    fn an_event_without_end_is_refused() {
         let (mut events, mut out) = (WholeEvents::default(), Vec::new());
-        let piece = [b'x'; 64 * 1024];
+        let piece = [b'x'; 1024];
         for _ in 0..EVENT_BYTES_MAX / piece.len() {
             assert_eq!(events.push(&piece, true, &mut out), Ok(()));
         }

@@ -53,13 +53,14 @@ impl Message {
 }
 
 impl Shards {
-    /// The messages that a region gets in place of a client's: one for each name of the queue that it subscribes to, or ends its subscription to. None
-    /// for any other message, which goes on as it is.
+    /// The messages that a region gets in place of a client's: one for each name of the queue that it subscribes to, or ends its subscription to; the own name
+    /// comes last, and with its acknowledgement the client knows that all are done. None for any other message, which goes on as it is.
     #[must_use]
     pub fn subscriptions(&self, text: &str) -> Option<Vec<String>> {
         let message = Message::read(text).filter(|message| message.action)?;
         let (queue, (head, tail)) = (self.queue(message.queue()?)?, text.split_at(message.end));
-        Some(queue.suffixes().map(|suffix| format!("{head}{suffix}{tail}")).collect())
+        let own = std::iter::once("");
+        Some(queue.suffixes().skip(1).chain(own).map(|suffix| format!("{head}{suffix}{tail}")).collect())
     }
 
     /// Whether a region's message only says that a subscription to a shard began or ended: the client has asked for one queue, and hears so once.
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn a_subscription_to_a_queue_with_shards_is_one_to_each_name() {
         let text = r#"{"action": "subscribe","channel":"queue:email" ,"x":1E400}"#;
-        let sent: Vec<String> = ["", ".ojs-t00", ".ojs-t01"]
+        let sent: Vec<String> = [".ojs-t00", ".ojs-t01", ""]
             .map(|suffix| format!(r#"{{"action": "subscribe","channel":"queue:email{suffix}" ,"x":1E400}}"#))
             .into();
         assert_eq!(shards().subscriptions(text), Some(sent));

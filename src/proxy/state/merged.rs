@@ -42,7 +42,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Merged<B> {
                     Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
                 };
                 if events.push(&data, at == 0, &mut out).is_err() {
-                    return Poll::Ready(Some(Err("an event of the region is longer than 1 MiB".into())));
+                    return Poll::Ready(Some(Err("an event of the region is longer than 64 KiB".into())));
                 }
                 if !out.is_empty() {
                     self.next = (at + 1) % count;

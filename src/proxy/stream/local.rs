@@ -15,7 +15,7 @@ use http_body::Body as _;
 use super::vet::vet;
 use crate::net::body::{Outgoing, Side, Upload};
 use crate::net::headers::{number, strip_answer, strip_hop_by_hop};
-use crate::net::pool::{RegionBody, SendError};
+use crate::net::pool::{Pool, RegionBody, SendError};
 use crate::ojs::header::{QUEUE_STATUS, REQUEST_ID};
 use crate::ojs::{Class, ErrorDocument, Operation};
 use crate::policy::{CallPermit, GuardClass, RegionIndex, RequestOutcome, effect};
@@ -70,6 +70,16 @@ pub(crate) async fn pass(
     proxy: &Proxy,
     exchange: &mut Exchange,
     index: RegionIndex,
+    parts: Parts,
+) -> Result<Response<Reply>, ErrorDocument> {
+    pass_on(proxy, exchange, (index, proxy.pool(index)), parts).await
+}
+
+/// As [`pass`], on connections to the region from a pool.
+pub(crate) async fn pass_on(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    (index, pool): (RegionIndex, &Pool),
     mut parts: Parts,
 ) -> Result<Response<Reply>, ErrorDocument> {
     check_breaker(proxy, exchange, index)?;
@@ -79,7 +89,7 @@ pub(crate) async fn pass(
     // A call that may change something is short, and needs no room among reads.
     let mut room = if exchange.is_read() { Some(room_for_read(exchange, is_stream)?) } else { None };
     let permit = place(proxy, exchange, index)?;
-    let response = send(proxy, exchange, index, parts, repeatable).await?;
+    let response = send(proxy, exchange, (index, pool), parts, repeatable).await?;
     if let Some(room) = room.as_mut().filter(|_| !is_stream) {
         if !response.body().is_longer_than(LONG_ANSWER_BYTES) {
             room.for_short_answer();
@@ -175,7 +185,7 @@ impl Parts {
 pub(crate) async fn send(
     proxy: &Proxy,
     exchange: &mut Exchange,
-    index: RegionIndex,
+    (index, pool): (RegionIndex, &Pool),
     parts: Parts,
     repeatable: bool,
 ) -> Result<Response<RegionBody>, ErrorDocument> {
@@ -190,7 +200,7 @@ pub(crate) async fn send(
     let started = Instant::now();
     let sent = {
         let _in_flight = Held::one(&proxy.metrics(index).in_flight);
-        let sending = proxy.pool(index).send(&endpoint, &mut request, started, None);
+        let sending = pool.send(&endpoint, &mut request, started, None);
         tokio::select! {
             sent = sending => Some(Ok(sent)),
             () = stalled(&upload, proxy.shared.config.limits.stream_idle_timeout) => Some(Err(())),

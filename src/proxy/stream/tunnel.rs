@@ -2,6 +2,7 @@
 //! switched.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::net::{ClientSide, IncomingBody, Room};
 use http::header::{CONNECTION, SEC_WEBSOCKET_EXTENSIONS, UPGRADE};
@@ -11,12 +12,12 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 
-use super::local::{headers_for, place, room};
-use super::socket::relay;
+use super::local::{headers_for, place, room as room_of};
+use super::socket::Relay;
 use crate::net::headers::{strip_answer, strip_ours};
 use crate::net::pool::upgrade;
-use crate::ojs::ErrorDocument;
 use crate::ojs::shards::Shards;
+use crate::ojs::{ErrorDocument, Operation};
 use crate::policy::RequestOutcome;
 use crate::proxy::{
     body::collect::OVERLOADED_RETRY_AFTER,
@@ -39,7 +40,7 @@ pub(crate) async fn tunnel(
     admit_unjudged(proxy, exchange)?;
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
     check_breaker(proxy, exchange, index)?;
-    let room = room(exchange)?;
+    let room = room_of(exchange)?;
     let permit = place(proxy, exchange, index)?;
     let client = hyper::upgrade::on(&mut request);
     let (parts, _) = request.into_parts();
@@ -47,7 +48,10 @@ pub(crate) async fn tunnel(
     let mut headers = headers_for(proxy, exchange, index, parts.headers);
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.extend(offer.map(|offer| (UPGRADE, offer)));
-    if proxy.shared.shards.is_some() {
+    let shards = proxy.shared.shards.clone().filter(|_| exchange.matched.operation == Operation::WebSocket);
+    // Messages are in memory on both sides.
+    let other_room = shards.is_some().then(|| room_of(exchange)).transpose()?;
+    if shards.is_some() {
         // Its messages are to be read.
         headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     }
@@ -86,10 +90,13 @@ pub(crate) async fn tunnel(
     // A tunnel lasts as long as its ends like, and holds no place in the limits.
     drop(permit);
     let far = hyper::upgrade::on(&mut response);
-    let shards = proxy.shared.shards.clone();
-    tokio::task::spawn_local(copy((client, far), shards, exchange.client().clone(), room));
     let (mut parts, _) = response.into_parts();
     strip_ours(&mut parts.headers);
+    if shards.is_some() {
+        parts.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+    }
+    let relayed = shards.map(|shards| (shards, proxy.shared.config.limits.stream_idle_timeout));
+    tokio::task::spawn_local(copy((client, far), relayed, exchange.client().clone(), (room, other_room)));
     Ok(Response::from_parts(parts, Reply::Empty))
 }
 
@@ -97,14 +104,14 @@ pub(crate) async fn tunnel(
 /// dead one does not stay for ever. The tunnel counts as an open call, until the process is about to end: then both connections are shut down.
 async fn copy(
     (client, region): (OnUpgrade, OnUpgrade),
-    shards: Option<Arc<Shards>>,
+    relayed: Option<(Arc<Shards>, Duration)>,
     connection: ClientSide,
-    _room: Room,
+    _rooms: (Room, Option<Room>),
 ) {
     let _open = connection.begin();
     let (Ok(client), Ok(region)) = (client.await, region.await) else { return };
-    if let Some(shards) = shards {
-        return relay(client, region, shards, &connection).await;
+    if let Some((shards, patience)) = relayed {
+        return Relay::new(shards, patience).run(client, region, &connection).await;
     }
     let (mut client, mut region) = (TokioIo::new(client), TokioIo::new(region));
     // An error of a copy ends the tunnel, and the peers report it.

@@ -171,7 +171,7 @@ impl HubViews {
     fn take_load(&self, index: RegionIndex, view: &FeedView, sent_ms_ago: u64) {
         let ours = if view.queues.is_empty() { Vec::new() } else { self.traffic.queues() };
         // The hub polls a queue's own name, which is not all of a queue with shards.
-        let ours = ours.into_iter().filter(|queue| !self.sharded.iter().any(|sharded| **sharded == **queue));
+        let ours = ours.into_iter().filter(|queue| !self.is_sharded(queue));
         let queues = ours.filter_map(|queue| view.queues.get(&*queue).map(|figure| (Some(queue), figure)));
         for (queue, figure) in view.total.iter().map(|total| (None, total)).chain(queues) {
             self.take_figure(index, queue, figure, sent_ms_ago);
@@ -201,6 +201,10 @@ impl HubViews {
             Some(queue) => load.set_queue(queue, figure.depth, at, self.queues_max),
             None => load.set_total(figure.depth, at),
         });
+    }
+
+    fn is_sharded(&self, queue: &str) -> bool {
+        self.sharded.iter().any(|sharded| *sharded == *queue)
     }
 
     fn index_of(&self, view: &FeedView) -> Option<RegionIndex> {
@@ -236,7 +240,11 @@ impl HubViews {
         let (now, state) = (self.now(), &mut *self.state.borrow_mut());
         let Some(figures) = state.figures.get_mut(index.get()) else { return wanted };
         if state.has_load && now < state.freshness.used_until(index) {
-            return figures.missing(now, self.load_interval, wanted);
+            // The hub sends no figure of a queue with shards.
+            let is_sharded = |of: &Of| of.as_deref().is_some_and(|queue| self.is_sharded(queue));
+            let (mut missing, wanted): (Vec<Of>, Vec<Of>) = wanted.into_iter().partition(is_sharded);
+            missing.extend(figures.missing(now, self.load_interval, wanted));
+            return missing;
         }
         figures.clear();
         wanted

@@ -65,7 +65,8 @@ async fn the_events_of_all_shards_are_one_stream_of_one_queue() {
         assert!(events.iter().all(|event| event["queue"] == "email"), "{text}");
         // The client hears that something is missing.
         federation.regions[0].cut_connections().await;
-        assert!(!wire.rest().await.unwrap_or_default().ends_with(b"0\r\n\r\n"));
+        let rest = wire.rest().await.unwrap_or_default();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "cut, not ended: {rest:?}");
     }
 }
 
@@ -78,6 +79,50 @@ async fn a_stream_that_a_region_refuses_for_one_shard_is_refused_whole() {
     let mut wire = opened(&federation, STREAM).await;
     let answer = wire.answer().await;
     assert_eq!((answer.status, &*answer.body), (StatusCode::SERVICE_UNAVAILABLE, &b"not now"[..]));
+}
+
+#[tokio::test]
+async fn other_calls_do_not_wait_for_the_streams_of_a_region_with_http2() {
+    let setup = Setup::default().http2().demo(|options| options.streams_max = 60);
+    let federation = setup.yaml("scheduling: { tenant_queues: [{ queue: email, shards: 64 }] }").start().await;
+    let mut wire = opened(&federation, STREAM).await;
+    assert_eq!(wire.head().await.0, StatusCode::OK);
+    enqueue(&federation, &["acme", "globex"]).await;
+    until(&mut wire, "event: job.enqueued", 2).await;
+}
+
+#[tokio::test]
+async fn a_websocket_breaks_off_with_its_region_and_closes_at_a_long_message() {
+    let federation = Setup::default().yaml(SHARDED).start().await;
+    let mut wire = socket(&federation).await;
+    federation.regions[0].cut_connections().await;
+    assert!(wire.rest().await.unwrap_or_default().is_empty(), "no word of a close");
+    let mut wire = socket(&federation).await;
+    wire.send(frame(&"x".repeat(65_535))).await;
+    assert_eq!(said_long(&mut wire).await, 65_535);
+    let length = 65_537_u64.to_be_bytes();
+    wire.send([&[0x81, 0xff][..], &length, &[0; 4]].concat()).await;
+    assert_eq!(wire.take(4).await, [0x88, 2, 0x03, 0xf1], "1009: too long");
+}
+
+async fn socket(federation: &Federation) -> Wire {
+    let mut wire = federation.client.wire().await;
+    wire.send(
+        "GET /ojs/v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: ojs.v1\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n",
+    )
+    .await;
+    let (status, headers) = wire.head().await;
+    assert_eq!((status, headers.get("sec-websocket-extensions")), (StatusCode::SWITCHING_PROTOCOLS, None));
+    wire
+}
+
+/// The length of a message of less than 64 KiB.
+async fn said_long(wire: &mut Wire) -> usize {
+    let head = wire.take(4).await;
+    assert_eq!(head[..2], [0x81, 126]);
+    let length = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    wire.take(length).await.len()
 }
 
 /// A frame of a client, whose mask changes nothing. Spec: RFC 6455 5.2.
@@ -103,22 +148,23 @@ async fn said(wire: &mut Wire) -> String {
 #[tokio::test]
 async fn a_websocket_subscribes_to_all_shards_and_hears_of_one_queue() {
     let federation = Setup::default().yaml(SHARDED).start().await;
-    let mut wire = federation.client.wire().await;
-    wire.send(
-        "GET /ojs/v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: ojs.v1\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n",
-    )
-    .await;
-    let (status, headers) = wire.head().await;
-    assert_eq!((status, headers.get("sec-websocket-extensions")), (StatusCode::SWITCHING_PROTOCOLS, None));
+    let mut wire = socket(&federation).await;
     let heard = federation.regions[0].record().requests_to("/ojs/v1/ws").pop().unwrap();
     assert!(!heard.headers.contains_key("sec-websocket-extensions"), "compressed messages could not be read");
-    // The region sends each message back as it got it.
+    // The region sends each message back as it got it. Channels of shards are left out where they only acknowledge.
+    let ends = r#"{"action":"subscribe","type":"subscribed","channel":"queue:email"}"#;
     let text = r#"{"action":"subscribe","channel":"queue:email"}"#;
-    wire.send(frame(text)).await;
-    for _ in 0..5 {
-        assert_eq!(said(&mut wire).await, text, "five messages reached the region, and each names one queue");
+    for text in [ends, text] {
+        wire.send(frame(text)).await;
     }
+    for text in [ends, text, text, text, text, text] {
+        assert_eq!(said(&mut wire).await, text, "four acknowledgements of shards came before that of the queue");
+    }
+    // A message of two frames, and a ping, which each side answers.
+    wire.send([&[0x01, 0x82, 0, 0, 0, 0][..], b"ab", &[0x80, 0x82, 0, 0, 0, 0], b"cd"].concat()).await;
+    assert_eq!(said(&mut wire).await, "abcd");
+    wire.send([0x89, 0x82, 0, 0, 0, 0, b'h', b'i']).await;
+    assert_eq!(wire.take(8).await, b"\x8a\x02hi\x8a\x02hi");
     let acknowledged = |channel: &str| format!(r#"{{"type":"subscribed","channel":"{channel}"}}"#);
     let event =
         r#"{"type":"event","channel":"queue:email.ojs-t01","data":{"queue":"email.ojs-t01","args":["email.ojs-t01"]}}"#;
