@@ -14,6 +14,7 @@ pub(super) struct Members<'b, const N: usize> {
     pub(super) text: &'b str,
     pub(super) open: usize,
     empty: bool,
+    others: bool,
     spans: [Option<Span>; N],
 }
 
@@ -30,21 +31,28 @@ impl<'b, const N: usize> Members<'b, N> {
             return Err(Fault::body_not_an_object());
         }
         let open = scanner.at();
-        let mut spans = [None; N];
+        let (mut spans, mut others) = ([None; N], false);
         let any = scanner.object(|scanner, key| {
             let key = key.decode();
             let span = scanner.skip()?;
+            let mut is_known = false;
             for (name, found) in names.iter().zip(&mut spans) {
                 match likeness(&key, name) {
                     Likeness::Different => {}
-                    Likeness::Exact if found.is_none() => *found = Some(span),
+                    Likeness::Exact if found.is_none() => (*found, is_known) = (Some(span), true),
                     Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(*name)),
                 }
             }
+            others |= !is_known;
             Ok::<(), Fault>(())
         })?;
         scanner.end()?;
-        Ok(Self { text: scanner.text(), open, empty: !any, spans })
+        Ok(Self { text: scanner.text(), open, empty: !any, others, spans })
+    }
+
+    /// Whether it has members of other names than those that it was read with.
+    pub(super) const fn has_others(&self) -> bool {
+        self.others
     }
 
     /// Where the value of a member stands.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use super::members::{Span, slice, text_of};
 use crate::base::QueueOrder;
 use crate::ojs::key::{Likeness, Text, likeness};
@@ -17,8 +19,8 @@ pub struct OwnTurns {
     pub order: Option<QueueOrder>,
     /// Weights by queue, from 1 to [`QueueOrder::WEIGHT_MAX`], of the queues of the FETCH; greater ones are the greatest.
     pub weights: BTreeMap<String, u32>,
-    /// The parts of the body to cut out so that the words are not there, each with the comma that belongs to it. They do not overlap.
-    pub(super) cuts: Vec<Span>,
+    /// Where the names of their members begin.
+    pub(super) members: SmallVec<[usize; 2]>,
 }
 
 /// Reads the words in a body that was read before. None where there are none, or where they could be read in two ways.
@@ -27,21 +29,22 @@ pub(super) fn read(text: &str, open: usize, is_queue: impl Fn(&str) -> bool) -> 
     if !has(STRATEGY) && !has(WEIGHTS) {
         return None;
     }
-    let mut members: Vec<(usize, usize, bool)> = Vec::new();
+    let mut members = SmallVec::new();
     let [mut strategy, mut weights] = [None; 2];
     let mut is_clear = true;
     let read = Scanner::again(text, open, &[]).object(|scanner, key| {
         let name = key.decode();
         let span = scanner.skip()?;
-        let mut is_own = false;
         for (known, value) in [(STRATEGY, &mut strategy), (WEIGHTS, &mut weights)] {
             match likeness(&name, known) {
                 Likeness::Different => {}
-                Likeness::Exact if value.is_none() => (*value, is_own) = (Some(span), true),
+                Likeness::Exact if value.is_none() => {
+                    *value = Some(span);
+                    members.push(key.at);
+                }
                 Likeness::Exact | Likeness::Variant => is_clear = false,
             }
         }
-        members.push((key.at, span.1, is_own));
         Ok::<(), ScanError>(())
     });
     if read.is_err() || !is_clear || (strategy.is_none() && weights.is_none()) {
@@ -49,7 +52,7 @@ pub(super) fn read(text: &str, open: usize, is_queue: impl Fn(&str) -> bool) -> 
     }
     let order = strategy.and_then(|span| QueueOrder::parse(&text_of(slice(text, span)?)?));
     let weights = weights.map(|span| read_weights(text, span, is_queue)).unwrap_or_default();
-    Some(OwnTurns { order, weights, cuts: cuts(&members) })
+    Some(OwnTurns { order, weights, members })
 }
 
 /// A table that is none gives no weights.
@@ -65,18 +68,4 @@ fn read_weights(text: &str, (start, _): Span, is_queue: impl Fn(&str) -> bool) -
         Ok::<(), ScanError>(())
     });
     if read.is_ok() { weights } else { BTreeMap::new() }
-}
-
-/// Members: start of the name, end of the value, and whether it is to go.
-pub(super) fn cuts(members: &[(usize, usize, bool)]) -> Vec<Span> {
-    let kept = members.iter().rposition(|(_, _, goes)| !goes).map_or(0, |last| last + 1);
-    // In front of one that stays, a member goes with the comma behind it.
-    let starts = members.iter().skip(1).map(|member| member.0);
-    let before = members[..kept].iter().zip(starts).filter(|(member, _)| member.2);
-    let mut cuts: Vec<Span> = before.map(|(member, next)| (member.0, next)).collect();
-    if let (Some(first), Some(last)) = (members.get(kept), members.last()) {
-        let from = kept.checked_sub(1).map_or(first.0, |before| members[before].1);
-        cuts.push((from, last.1));
-    }
-    cuts
 }

@@ -32,14 +32,6 @@ pub struct Call {
     paid: u64,
 }
 
-impl Call {
-    /// A call in this order, which no turns are noted for.
-    #[must_use]
-    pub const fn as_listed(order: Vec<usize>, count: u64) -> Self {
-        Self { order, count, paid: 0 }
-    }
-}
-
 /// The end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End<'a> {
@@ -55,6 +47,8 @@ pub struct Turns {
     strategy: QueueOrder,
     floor: Option<Floor>,
     queues: Vec<Queue>,
+    /// All places, in the order of the last call.
+    order: Vec<usize>,
     /// The jobs of all queues in the last interval.
     recent: Recent,
     /// The number of the last turn.
@@ -131,7 +125,9 @@ impl Queue {
 }
 
 /// The least is served first: queues that are owed a turn, by the number of their last one, then by the strategy, then as listed.
-type Rank = (bool, Option<u64>, u64, u64, usize);
+type Rank = (u64, u64, u64, usize);
+/// In place of the number of a last turn, for queues that are owed none.
+const NOT_OWED: u64 = u64::MAX;
 
 impl Turns {
     /// The turns of `queues`. By `draw` the first turns of many sidecars differ.
@@ -147,6 +143,7 @@ impl Turns {
             strategy: rules.strategy,
             floor: rules.floor,
             queues: queues.iter().map(queue).collect(),
+            order: (0..queues.len()).collect(),
             recent: Recent::new(interval, now),
             turn: FIRST_TURN,
             last: None,
@@ -160,17 +157,17 @@ impl Turns {
             let step = STEP / u64::from((*weight).clamp(1, QueueOrder::WEIGHT_MAX));
             Queue { step, account: Account::new(draw.below(step), draw.below(FIRST_TURN), now), depth: None }
         };
-        let queues = weights.iter().map(shard).collect();
+        let (queues, order) = (weights.iter().map(shard).collect(), (0..weights.len()).collect());
         let recent = Recent::new(Duration::ZERO, now);
-        Self { strategy: QueueOrder::Weighted, floor: None, queues, recent, turn: FIRST_TURN, last: None }
+        Self { strategy: QueueOrder::Weighted, floor: None, queues, order, recent, turn: FIRST_TURN, last: None }
     }
 
-    /// The call for `count` jobs of the queues at these places of the list, each once. It is to be ended by [`Self::end`].
+    /// The call for `count` jobs of the queues at those places of the list that are `wanted`. It is to be ended by [`Self::end`].
     /// `depth_of` gives the depth of a place, where it is known; only [`QueueOrder::LeastLoaded`] asks.
     pub fn plan(
         &mut self,
         count: u64,
-        places: &[usize],
+        wanted: impl Fn(usize) -> bool,
         depth_of: impl Fn(usize) -> Option<Depth>,
         now: Instant,
     ) -> Call {
@@ -183,8 +180,8 @@ impl Turns {
             }
         }
         let asked = count.clamp(1, COUNT_MAX);
-        let mut order = places.to_vec();
-        order.sort_by_cached_key(|place| self.rank(*place, asked, now));
+        self.sort(asked, now);
+        let order: Vec<usize> = self.order.iter().copied().filter(|place| wanted(*place)).collect();
         self.last = order.first().map(|head| self.call(*head, asked, now));
         let paid = order.first().map_or(0, |head| self.pay(*head, asked, now));
         Call { order, count, paid }
@@ -203,6 +200,11 @@ impl Turns {
         if let Some(last) = &mut self.last {
             last.came = Some(total);
         }
+        if total == 0 {
+            self.take_back(head, asked - 1, call.paid);
+            call.order.iter().for_each(|place| self.found_empty(*place, 0, now));
+            return;
+        }
         self.recent.add(total, now);
         self.owe_all(total, now);
         // The queue has had its turn, also where it was empty.
@@ -216,13 +218,10 @@ impl Turns {
         for &place in &call.order[1..] {
             self.pay(place, of(place), now);
         }
-        // A region serves the queues in their order: those before the last one with jobs are empty, and all of them where none came.
+        // A region serves the queues in their order: those before the last one with jobs are empty.
         let last = call.order.iter().rposition(|place| of(*place) > 0).unwrap_or(call.order.len());
         for &place in call.order[..last].iter().filter(|place| of(**place) < asked) {
-            self.turn += 1;
-            let account = &mut self.queues[place].account;
-            account.found_empty(served.unwrap_or_default());
-            (account.turn, account.turn_at) = (self.turn, now);
+            self.found_empty(place, served.unwrap_or_default(), now);
         }
     }
 
@@ -251,15 +250,29 @@ impl Turns {
         LastCall { head, reason, came: None, at: now }
     }
 
+    /// Puts all places in their order. Between two calls mostly the first one falls back: each place is moved behind those that go before it, from the end on.
+    fn sort(&mut self, count: u64, now: Instant) {
+        let mut order = std::mem::take(&mut self.order);
+        for from in (1..order.len()).rev() {
+            let rank = self.rank(order[from - 1], count, now);
+            let mut at = from;
+            while at < order.len() && self.rank(order[at], count, now) < rank {
+                order.swap(at - 1, at);
+                at += 1;
+            }
+        }
+        self.order = order;
+    }
+
     fn rank(&self, place: usize, count: u64, now: Instant) -> Rank {
         let queue = &self.queues[place];
-        let is_owed = self.is_owed(&queue.account, count, now);
+        let turn = if self.is_owed(&queue.account, count, now) { queue.account.turn } else { NOT_OWED };
         let (first, then) = match self.strategy {
             QueueOrder::Strict => (0, 0),
             QueueOrder::RoundRobin | QueueOrder::Weighted => (queue.account.next, 0),
             QueueOrder::LeastLoaded => (u64::MAX - queue.left(), queue.account.next),
         };
-        (!is_owed, is_owed.then_some(queue.account.turn), first, then, place)
+        (turn, first, then, place)
     }
 
     fn is_owed(&self, account: &Account, count: u64, now: Instant) -> bool {
@@ -285,6 +298,14 @@ impl Turns {
         let queue = &mut self.queues[place];
         (queue.account.turn, queue.account.turn_at) = (self.turn, now);
         queue.account.pay(queue.step, count)
+    }
+
+    /// A queue has no jobs, which is its turn.
+    fn found_empty(&mut self, place: usize, served: u64, now: Instant) {
+        self.turn += 1;
+        let account = &mut self.queues[place].account;
+        account.found_empty(served);
+        (account.turn, account.turn_at) = (self.turn, now);
     }
 
     fn take_back(&mut self, place: usize, count: u64, paid: u64) {

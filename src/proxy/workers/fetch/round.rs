@@ -18,7 +18,7 @@ use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::outcome::Moment;
-use crate::policy::{GuardClass, Pool, RegionIndex};
+use crate::policy::{GuardClass, Pool, QueueRules, RegionIndex};
 use crate::proxy::{
     call::{
         ask::{NoAnswer, Question, ask},
@@ -66,17 +66,24 @@ pub(super) struct Round<'p, 'b> {
     pub(super) places: Option<AskedPlaces>,
 }
 
+/// A FETCH as it was read.
+pub(super) struct Call<'p, 'b> {
+    pub(super) class: Class,
+    pub(super) head: Head,
+    pub(super) body: &'b Bytes,
+    /// Its parameters; none where servers could read it in two ways.
+    pub(super) claims: Option<&'b FetchRequest<'b>>,
+    pub(super) worker: Option<&'b str>,
+    pub(super) pool: Option<&'p Pool>,
+    /// How its queues take turns; none where they stay in their order.
+    pub(super) rules: Option<Cow<'p, QueueRules>>,
+}
+
 impl<'p, 'b> Round<'p, 'b> {
-    pub(super) fn begin(
-        proxy: &'p Proxy,
-        class: Class,
-        head: Head,
-        body: &'b Bytes,
-        claims: Option<&'b FetchRequest<'b>>,
-        (worker, pool): (Option<&'b str>, Option<&'p Pool>),
-    ) -> Self {
+    pub(super) fn begin(proxy: &'p Proxy, call: Call<'p, 'b>) -> Self {
+        let Call { class, head, body, claims, worker, pool, rules } = call;
         let (jobs, local) = (Vec::new(), Local::Unasked);
-        let turn = claims.and_then(|claims| Turn::of(proxy, claims, pool));
+        let turn = claims.zip(rules).map(|(claims, rules)| Turn::new(proxy, claims, rules));
         let sharded = claims.and_then(|claims| Sharded::of(proxy, claims));
         let (base, first, changed, places) = (None, false, false, None);
         Self {
@@ -151,10 +158,11 @@ impl<'p, 'b> Round<'p, 'b> {
             (Some(claims), Some(missing)) if !self.jobs.is_empty() || self.places.is_some() => {
                 self.ask_local_for(index, claims.part(self.body, missing, |_| true).into_vec()).await;
             }
-            _ => {
-                let body =
-                    self.turn.as_ref().map_or_else(|| vec![self.body.clone()], |turn| turn.body_as_listed(self.body));
-                self.ask_local_for(index, body).await;
+            (Some(claims), _) => {
+                self.ask_local_for(index, claims.whole(self.body).into_vec()).await;
+            }
+            (None, _) => {
+                self.ask_local_for(index, vec![self.body.clone()]).await;
             }
         }
     }
