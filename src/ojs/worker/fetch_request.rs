@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::cuts::cuts;
 use super::edit::Edits;
-use super::members::{Members, Span, inside, slice, text_of};
+use super::members::{Member, Members, Span, inside, slice, text_of};
 use super::own_pool::{self, OwnPool};
 use super::own_turns::{self, OwnTurns};
 use crate::ojs::fault::Fault;
@@ -16,6 +17,9 @@ use crate::ojs::segments::Segments;
 const QUEUES_MAX: usize = 1_000;
 /// Room for the names of some dozens of queues. Units: bytes.
 const NAMES_BYTES_USUAL: usize = 1_024;
+
+/// A FETCH has a few members. Units: members.
+const MEMBERS_USUAL: usize = 6;
 
 const NAMES: [&str; 5] = ["queues", "count", "batch_size", "worker_id", "visibility_timeout_ms"];
 const QUEUES: usize = 0;
@@ -30,9 +34,10 @@ pub struct FetchRequest<'b> {
     queues: Vec<(Cow<'b, str>, Span)>,
     /// Whether some queues of the body are left out.
     lacks_queues: bool,
-    /// Where the names of members begin that are left out, and the parts of the body to cut out for that.
-    left_out: Vec<usize>,
+    /// All members in their order, and the parts of the body to cut out for those that go.
+    all: SmallVec<[Member; MEMBERS_USUAL]>,
     cuts: Vec<Span>,
+    count: Option<usize>,
 }
 
 impl std::fmt::Debug for FetchRequest<'_> {
@@ -49,25 +54,31 @@ impl<'b> FetchRequest<'b> {
     ///
     /// Errors: a [`Fault`] when it is not JSON, names too many queues, or could be read in two ways.
     pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
-        let members = Members::read(body, depth_max, NAMES)?;
+        let mut all = SmallVec::new();
+        let members = Members::read_all(body, depth_max, NAMES, |member| all.push(member))?;
         let spans = members.elements(QUEUES, "queues", QUEUES_MAX)?.unwrap_or_default();
         let named = |span| Some((text_of(slice(members.text, span)?)?, span));
         // One that is no name makes the whole list the region's to judge.
         let queues = spans.into_iter().map(named).collect::<Option<_>>().unwrap_or_default();
-        Ok(Self { members, queues, lacks_queues: false, left_out: Vec::new(), cuts: Vec::new() })
+        let count = count_of(&members);
+        Ok(Self { members, queues, lacks_queues: false, all, cuts: Vec::new(), count })
     }
 
     /// The queues, in the order in which they are to be served; none where the list is not one of names.
-    pub fn queues(&self) -> impl Iterator<Item = &str> {
+    pub fn queues(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.queues.iter().map(|(name, _)| &**name)
+    }
+
+    /// The name at a place of the list.
+    #[must_use]
+    pub fn queue(&self, place: usize) -> Option<&str> {
+        self.queues.get(place).map(|(name, _)| &**name)
     }
 
     /// How many jobs are asked for: `count`, else `batch_size`, else one; `None` where that is no number from 1 up.
     #[must_use]
-    pub fn count(&self) -> Option<usize> {
-        let given = |place: &usize| self.members.raw(*place).is_some_and(|raw| raw != "null");
-        let Some(place) = [COUNT, BATCH_SIZE].into_iter().find(given) else { return Some(1) };
-        usize::try_from(self.members.number(place)?).ok().filter(|count| *count > 0)
+    pub const fn count(&self) -> Option<usize> {
+        self.count
     }
 
     /// The worker; SDKs exist that do not say.
@@ -91,20 +102,14 @@ impl<'b> FetchRequest<'b> {
     /// The worker's own words about turns. None where there are none, or where they could be read in two ways.
     #[must_use]
     pub fn own_turns(&self) -> Option<OwnTurns> {
-        if !self.members.has_others() {
-            return None;
-        }
-        own_turns::read(self.members.text, self.members.open, |queue| self.queues().any(|name| name == queue))
+        own_turns::read(self.members.text, &self.all, |queue| self.queues().any(|name| name == queue))
     }
 
     /// The pool that the worker names; none where it names none.
     ///
     /// Errors: a [`Fault`] where that could be read in two ways, or is no text.
     pub fn own_pool(&self) -> Result<Option<OwnPool<'b>>, Fault> {
-        if !self.members.has_others() {
-            return Ok(None);
-        }
-        own_pool::read(self.members.text, self.members.open)
+        own_pool::read(self.members.text, &self.all)
     }
 
     /// Leaves all queues out of the call that are not `wanted`.
@@ -124,9 +129,11 @@ impl<'b> FetchRequest<'b> {
         self.leave_out(&[own.member]);
     }
 
-    fn leave_out(&mut self, members: &[usize]) {
-        self.left_out.extend_from_slice(members);
-        self.cuts = cuts(self.members.text, self.members.open, &self.left_out);
+    fn leave_out(&mut self, places: &[usize]) {
+        for place in places {
+            self.all.get_mut(*place).into_iter().for_each(|member| member.goes = true);
+        }
+        self.cuts = cuts(&self.all);
     }
 
     /// The call, without what is left out. `body`, here and below, is the body that it was read from.
@@ -197,7 +204,9 @@ impl<'b> FetchRequest<'b> {
         if let Some((span, names)) = self.members.span(QUEUES).zip(names) {
             edits.replace(inside(span), names);
         }
-        for place in [COUNT, BATCH_SIZE] {
+        // A size of batches beside the count is read by some servers.
+        let is_as_given = count == self.count && self.members.span(BATCH_SIZE).is_none();
+        for place in [COUNT, BATCH_SIZE].into_iter().filter(|_| !is_as_given) {
             if let Some((span, count)) = self.members.span(place).zip(count)
                 && self.members.number(place).is_some_and(|given| given != count as u64)
             {
@@ -207,6 +216,12 @@ impl<'b> FetchRequest<'b> {
         self.cuts.iter().for_each(|span| edits.replace(*span, ""));
         edits.apply(body)
     }
+}
+
+fn count_of(members: &Members<'_, 5>) -> Option<usize> {
+    let given = |place: &usize| members.raw(*place).is_some_and(|raw| raw != "null");
+    let Some(place) = [COUNT, BATCH_SIZE].into_iter().find(given) else { return Some(1) };
+    usize::try_from(members.number(place)?).ok().filter(|count| *count > 0)
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::members::{slice, text_of};
+use super::members::{Member, slice, text_of};
 use crate::ojs::fault::Fault;
 use crate::ojs::key::{Likeness, likeness};
-use crate::ojs::scan::Scanner;
 
 const POOL: &str = "pool";
 
@@ -14,26 +13,21 @@ const POOL: &str = "pool";
 pub struct OwnPool<'b> {
     /// Its name.
     pub name: Cow<'b, str>,
-    /// Where its member begins.
+    /// The place of its member among all.
     pub(super) member: usize,
 }
 
-/// Reads the name in a body that was read before; `null` names none.
-pub(super) fn read(text: &str, open: usize) -> Result<Option<OwnPool<'_>>, Fault> {
+/// Reads the name among the members of a body that was read before; `null` names none.
+pub(super) fn read<'b>(text: &'b str, members: &[Member]) -> Result<Option<OwnPool<'b>>, Fault> {
     let mut pool = None;
-    Scanner::again(text, open, &[]).object(|scanner, key| {
-        let name = key.decode();
-        let span = scanner.skip()?;
-        match likeness(&name, POOL) {
-            Likeness::Different => Ok(()),
-            Likeness::Exact if pool.is_none() => {
-                pool = Some((key.at, span));
-                Ok(())
-            }
-            Likeness::Exact | Likeness::Variant => Err(Fault::ambiguous(POOL)),
+    for (place, member) in members.iter().enumerate().filter(|(_, member)| !member.is_known) {
+        match likeness(&member.name(text), POOL) {
+            Likeness::Different => {}
+            Likeness::Exact if pool.is_none() => pool = Some((place, member.value)),
+            Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(POOL)),
         }
-    })?;
-    let Some((member, raw)) = pool.and_then(|(at, span)| Some((at, slice(text, span)?))) else { return Ok(None) };
+    }
+    let Some((member, raw)) = pool.and_then(|(place, span)| Some((place, slice(text, span)?))) else { return Ok(None) };
     if raw == "null" {
         return Ok(None);
     }

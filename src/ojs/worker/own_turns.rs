@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::members::{Span, slice, text_of};
+use super::members::{Member, Span, slice, text_of};
 use crate::base::QueueOrder;
 use crate::ojs::key::{Likeness, Text, likeness};
 use crate::ojs::scan::{ScanError, Scanner};
@@ -19,40 +19,33 @@ pub struct OwnTurns {
     pub order: Option<QueueOrder>,
     /// Weights by queue, from 1 to [`QueueOrder::WEIGHT_MAX`], of the queues of the FETCH; greater ones are the greatest.
     pub weights: BTreeMap<String, u32>,
-    /// Where the names of their members begin.
+    /// The places of their members among all.
     pub(super) members: SmallVec<[usize; 2]>,
 }
 
-/// Reads the words in a body that was read before. None where there are none, or where they could be read in two ways.
-pub(super) fn read(text: &str, open: usize, is_queue: impl Fn(&str) -> bool) -> Option<OwnTurns> {
-    let has = |name: &str| memchr::memmem::find(text.as_bytes(), name.as_bytes()).is_some();
-    if !has(STRATEGY) && !has(WEIGHTS) {
-        return None;
-    }
-    let mut members = SmallVec::new();
+/// Reads the words among the members of a body that was read before. None where there are none, or where they could be read in two ways.
+pub(super) fn read(text: &str, members: &[Member], is_queue: impl Fn(&str) -> bool) -> Option<OwnTurns> {
+    let mut own = SmallVec::new();
     let [mut strategy, mut weights] = [None; 2];
-    let mut is_clear = true;
-    let read = Scanner::again(text, open, &[]).object(|scanner, key| {
-        let name = key.decode();
-        let span = scanner.skip()?;
+    for (place, member) in members.iter().enumerate().filter(|(_, member)| !member.is_known) {
+        let name = member.name(text);
         for (known, value) in [(STRATEGY, &mut strategy), (WEIGHTS, &mut weights)] {
             match likeness(&name, known) {
                 Likeness::Different => {}
                 Likeness::Exact if value.is_none() => {
-                    *value = Some(span);
-                    members.push(key.at);
+                    *value = Some(member.value);
+                    own.push(place);
                 }
-                Likeness::Exact | Likeness::Variant => is_clear = false,
+                Likeness::Exact | Likeness::Variant => return None,
             }
         }
-        Ok::<(), ScanError>(())
-    });
-    if read.is_err() || !is_clear || (strategy.is_none() && weights.is_none()) {
+    }
+    if own.is_empty() {
         return None;
     }
     let order = strategy.and_then(|span| QueueOrder::parse(&text_of(slice(text, span)?)?));
     let weights = weights.map(|span| read_weights(text, span, is_queue)).unwrap_or_default();
-    Some(OwnTurns { order, weights, members })
+    Some(OwnTurns { order, weights, members: own })
 }
 
 /// A table that is none gives no weights.

@@ -146,15 +146,41 @@ fn lists_are_kept_apart_and_the_oldest_is_forgotten() {
     let begin = Instant::now();
     let draw = || Draw::from_seed(1);
     const HERE: RegionIndex = RegionIndex::new(0);
-    let first = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, |_| true, |_| None, begin);
-    let second = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, |_| true, |_| None, begin);
+    let first = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin).plan(1, |_| true, |_| None, begin);
+    let second = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin).plan(1, |_| true, |_| None, begin);
     assert_ne!(first.order, second.order);
     for at in 1..=64 {
         let name = format!("q{at}");
-        lists.turns(HERE, &[&name, "b"], &rules, draw, begin + Duration::from_secs(at));
+        lists.turns(HERE, [&*name, "b"].into_iter(), &rules, draw, begin + Duration::from_secs(at));
     }
-    let anew = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, |_| true, |_| None, begin);
+    let anew = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin).plan(1, |_| true, |_| None, begin);
     assert_eq!(first.order, anew.order);
+    // The call of a list that was dropped ends without a trace in the one that has its place.
+    lists.end(&first, End::Came(&[100, 0]), begin);
+    let turns = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin);
+    assert_eq!(turns.last().unwrap().came, None);
+    lists.end(&anew, End::Came(&[0, 0]), begin);
+    let turns = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin);
+    assert_eq!(turns.last().unwrap().came, Some(0));
+}
+
+proptest! {
+    #[test]
+    fn an_order_that_is_kept_is_that_of_turns_that_were_sorted_anew(
+        seed in any::<u64>(),
+        calls in prop::collection::vec((1_u64..4, prop::collection::vec(0_u64..3, 40), any::<bool>()), 1..40),
+        weights in prop::collection::vec(1_u32..9, 1..40),
+    ) {
+        let now = Instant::now();
+        let mut turns = Turns::of_shards(&weights, Draw::from_seed(seed), now);
+        for (count, came, fails) in calls {
+            let mut behind: Vec<_> = turns.queues().map(|turn| turn.behind).enumerate().collect();
+            behind.sort_by(|one, other| one.1.total_cmp(&other.1));
+            let call = turns.plan(count, |_| true, |_| None, now);
+            prop_assert_eq!(&call.order, &behind.iter().map(|(place, _)| *place).collect::<Vec<_>>());
+            turns.end(&call, if fails { End::Failed } else { End::Came(&came[..weights.len()]) }, now);
+        }
+    }
 }
 
 /// One run of a fleet whose workers ask at random for jobs of queues that are full, but for one that comes and goes.

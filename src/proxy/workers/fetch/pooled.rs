@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use super::claim::LEASE;
 use crate::ojs::worker::FetchRequest;
 use crate::ojs::{ErrorDocument, Fault};
@@ -23,13 +21,13 @@ pub(super) fn of_pool<'p>(
     let pools = &proxy.shared.pools;
     let claims = claims.map_err(ErrorDocument::from_fault)?;
     let own = claims.own_pool().map_err(|fault| ErrorDocument::from_fault(&fault))?;
-    let queues: SmallVec<[&str; 8]> = claims.queues().collect();
-    let pool = pools.of_worker(own.as_ref().map(|own| &*own.name), &queues).map_err(|error| match error {
+    let names_none = claims.queues().len() == 0;
+    let pool = pools.of_worker(own.as_ref().map(|own| &*own.name), claims.queues()).map_err(|error| match error {
         PoolError::Other(pool) => ErrorDocument::pool_mismatch(pool),
         PoolError::Unknown => ErrorDocument::unknown_pool(pools.names()),
     })?;
     let is_bounded = pool.is_some_and(|pool| pool.concurrency().is_some());
-    if queues.is_empty() && (is_bounded || pools.isolates()) {
+    if names_none && (is_bounded || pools.isolates()) {
         return Err(ErrorDocument::pool_unclear("queues"));
     }
     if is_bounded && claims.count().is_none() {
@@ -42,10 +40,8 @@ pub(super) fn of_pool<'p>(
             return Err(ErrorDocument::pool_lease(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)));
         }
     }
-    let named_some = !queues.is_empty();
-    drop(queues);
     claims.keep_queues(|queue| pools.permit(pool, queue));
-    if named_some && claims.queues().next().is_none() {
+    if !names_none && claims.queues().len() == 0 {
         return Err(ErrorDocument::pool_isolated());
     }
     if let Some(own) = own {

@@ -179,7 +179,7 @@ impl<'p, 'b> Round<'p, 'b> {
 
     fn end_sharded(&mut self, index: RegionIndex, call: &ShardedCall, is_answered: bool) {
         if let (Some(turn), Some(call)) = (&mut self.turn, &call.turn) {
-            turn.end(index, call, is_answered);
+            turn.end(call, is_answered);
         }
         if let Some(sharded) = &mut self.sharded {
             sharded.end(index, &call.shards, is_answered);
@@ -193,7 +193,7 @@ impl<'p, 'b> Round<'p, 'b> {
         let body = turn.body_of(&call, self.body);
         let is_answered = self.ask_local_for(index, body).await;
         if let Some(turn) = &mut self.turn {
-            turn.end(index, &call, is_answered);
+            turn.end(&call, is_answered);
         }
     }
 
@@ -259,7 +259,7 @@ impl<'p, 'b> Round<'p, 'b> {
             };
             let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
             if let (Some(turn), Some(call)) = (&mut self.turn, call) {
-                turn.end(*index, &call, is_answered);
+                turn.end(&call, is_answered);
             }
         }
     }

@@ -4,14 +4,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::base::QueueOrder;
 use crate::ojs::worker::{FetchRequest, OwnTurns};
-use crate::policy::{Pool, QueueCall, QueueCallEnd, QueueDepth, QueueRules, QueueTurns, RegionIndex};
+use crate::policy::{Pool, QueueCall, QueueCallEnd, QueueDepth, QueueRules, RegionIndex};
 use crate::proxy::state::Proxy;
 
 /// Queues of a list that take turns at most: a worker serves a few, and all lists are kept.
@@ -49,7 +48,6 @@ pub(super) fn rules<'p>(
 pub(super) struct Turn<'p, 'b> {
     proxy: &'p Proxy,
     claims: &'b FetchRequest<'b>,
-    queues: Vec<&'b str>,
     rules: Cow<'p, QueueRules>,
     /// The jobs that the call under way has brought, by the place of their queue in the list.
     came: Vec<u64>,
@@ -58,17 +56,20 @@ pub(super) struct Turn<'p, 'b> {
 impl<'p, 'b> Turn<'p, 'b> {
     /// `rules`: from [`rules`].
     pub(super) fn new(proxy: &'p Proxy, claims: &'b FetchRequest<'b>, rules: Cow<'p, QueueRules>) -> Self {
-        Self { proxy, claims, queues: claims.queues().collect(), rules, came: Vec::new() }
+        Self { proxy, claims, rules, came: Vec::new() }
     }
 
     /// The call for `count` jobs of a region, of those queues that are `wanted`. It is to be ended by [`Self::end`].
     pub(super) fn plan(&self, region: RegionIndex, count: usize, wanted: impl Fn(&str) -> bool) -> QueueCall {
-        let wanted = |place: usize| self.queues.get(place).is_some_and(|queue| wanted(queue));
-        let view = (self.rules.strategy == QueueOrder::LeastLoaded).then(|| self.proxy.shared.registry.view());
+        let shared = &self.proxy.shared;
+        let view = (self.rules.strategy == QueueOrder::LeastLoaded).then(|| shared.registry.view());
         let depth_of = |place: usize| -> Option<QueueDepth> {
-            view.as_ref()?.region(region).load.queue(self.queues.get(place)?).map(|figure| (figure.depth, figure.at))
+            view.as_ref()?.region(region).load.queue(self.claims.queue(place)?).map(|figure| (figure.depth, figure.at))
         };
-        self.with_turns(region, |turns, now| turns.plan(count as u64, wanted, depth_of, now))
+        let (draw, now) = (|| self.proxy.random.draw(), shared.registry.clock().now());
+        let mut lists = shared.queue_turns.lock();
+        let turns = lists.turns(region, self.claims.queues(), &self.rules, draw, now);
+        turns.plan(count as u64, |place| self.claims.queue(place).is_some_and(&wanted), depth_of, now)
     }
 
     /// The body of a call. `body`: that of the FETCH.
@@ -79,24 +80,18 @@ impl<'p, 'b> Turn<'p, 'b> {
 
     /// A call has brought a job.
     pub(super) fn note(&mut self, queue: &str) {
-        if let Some(place) = self.queues.iter().position(|known| *known == queue) {
-            self.came.resize(self.queues.len(), 0);
+        if let Some(place) = self.claims.queues().position(|known| known == queue) {
+            self.came.resize(self.claims.queues().len(), 0);
             self.came[place] += 1;
         }
     }
 
     /// Notes the end of a call.
-    pub(super) fn end(&mut self, region: RegionIndex, call: &QueueCall, is_answered: bool) {
+    pub(super) fn end(&mut self, call: &QueueCall, is_answered: bool) {
         let came = std::mem::take(&mut self.came);
         let end = if is_answered { QueueCallEnd::Came(&came) } else { QueueCallEnd::Failed };
-        self.with_turns(region, |turns, now| turns.end(call, end, now));
-    }
-
-    fn with_turns<T>(&self, region: RegionIndex, work: impl FnOnce(&mut QueueTurns, Instant) -> T) -> T {
         let shared = &self.proxy.shared;
-        let now = shared.registry.clock().now();
-        let draw = || self.proxy.random.draw();
-        work(shared.queue_turns.lock().turns(region, &self.queues, &self.rules, draw, now), now)
+        shared.queue_turns.lock().end(call, end, shared.registry.clock().now());
     }
 }
 
