@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::ojs::fault::Fault;
-use crate::ojs::key::{Likeness, Text, likeness};
+use crate::ojs::key::{Likeness, Text, likeness, may_fold};
 use crate::ojs::scan::Scanner;
 
 /// Start and end of a value.
@@ -64,8 +64,11 @@ impl<'b, const N: usize> Members<'b, N> {
             let name_at = key.at;
             let key = key.decode();
             let value = scanner.skip()?;
-            let mut is_known = false;
+            let (mut is_known, may_vary) = (false, may_fold(&key));
             for (name, found) in names.iter().zip(&mut spans) {
+                if !may_vary && *key != **name {
+                    continue;
+                }
                 match likeness(&key, name) {
                     Likeness::Different => {}
                     Likeness::Exact if found.is_none() => (*found, is_known) = (Some(value), true),

@@ -208,7 +208,8 @@ impl Pools {
     /// A queue as the configuration writes it, first that of the worker's pool; none for a queue that it does not name.
     #[must_use]
     pub fn queue<'p>(&'p self, pool: Option<&'p Pool>, queue: &str) -> Option<&'p Arc<str>> {
-        let in_pools = pool.into_iter().chain(&self.all).find_map(|pool| pool.queue(queue));
+        let own = pool.and_then(|pool| pool.queue(queue));
+        let in_pools = own.or_else(|| self.all.iter().find_map(|pool| pool.queue(queue)));
         in_pools.or_else(|| self.weighted.iter().find(|name| ***name == *queue))
     }
 

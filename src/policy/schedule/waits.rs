@@ -26,8 +26,8 @@ struct Wait {
     /// The queue as the configuration writes it.
     row: Arc<str>,
     interval: Duration,
-    /// When a worker last asked for its jobs.
-    asked_at: Instant,
+    /// An interval after a worker last asked for its jobs: from then on none does.
+    unasked_at: Instant,
     /// When it last gave a job, or was empty.
     since: Instant,
     /// When its region is to be asked again for its jobs; none once it is reported as starved.
@@ -56,10 +56,10 @@ impl Waits {
     pub fn asked(&mut self, queue: &str, row: &Arc<str>, interval: Duration, now: Instant) {
         if let Some(wait) = self.queues.get_mut(queue) {
             // Without workers no queue can give a job.
-            if now.saturating_duration_since(wait.asked_at) > wait.interval {
+            if now > wait.unasked_at {
                 wait.begin(now);
             }
-            wait.asked_at = now;
+            wait.unasked_at = now + interval;
             if wait.interval != interval || wait.row != *row {
                 (wait.interval, wait.row) = (interval, Arc::clone(row));
                 wait.begin(now);
@@ -67,11 +67,11 @@ impl Waits {
             return;
         }
         if self.queues.len() >= QUEUES_MAX {
-            self.queues.retain(|_, wait| now.saturating_duration_since(wait.asked_at) <= wait.interval);
+            self.queues.retain(|_, wait| now <= wait.unasked_at);
         }
         if self.queues.len() < QUEUES_MAX {
-            let due_at = Some(now + interval);
-            let wait = Wait { row: Arc::clone(row), interval, asked_at: now, since: now, due_at };
+            let end = now + interval;
+            let wait = Wait { row: Arc::clone(row), interval, unasked_at: end, since: now, due_at: Some(end) };
             self.queues.insert(queue.to_owned(), wait);
         }
     }
@@ -88,7 +88,7 @@ impl Waits {
     pub fn due(&mut self, now: Instant) -> Vec<Starving> {
         let mut due = Vec::new();
         for (queue, wait) in &mut self.queues {
-            let is_asked_for = now.saturating_duration_since(wait.asked_at) <= wait.interval;
+            let is_asked_for = now <= wait.unasked_at;
             if is_asked_for && wait.due_at.is_some_and(|at| at <= now) {
                 wait.due_at = Some(now + wait.interval);
                 due.push(Starving { queue: queue.clone(), row: Arc::clone(&wait.row) });

@@ -81,15 +81,16 @@ pub(crate) async fn fetch(
         claims.queues().try_for_each(|queue| refuse_shard(Some(shards), queue))?;
     }
     // Elsewhere it is judged by the local region only.
-    let mut claims = claims.ok();
-    let rules = claims.as_mut().and_then(|claims| rules(proxy, claims, pool));
-    let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
+    let rules = claims.as_mut().ok().and_then(|claims| rules(proxy, claims, pool));
+    let claims = claims.as_ref().ok();
+    let worker_id = claims.and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
+    let now = proxy.shared.registry.clock().now();
     if proxy.shared.pools.name_queues() {
-        count_call(proxy, claims.as_ref(), worker, pool);
+        count_call(proxy, claims, (worker, pool), now);
     }
     let started = Instant::now();
-    let call = Call { class: exchange.matched.class, head, body: &body, claims: claims.as_ref(), worker, pool, rules };
+    let call = Call { class: exchange.matched.class, head, body: &body, claims, worker, pool, rules, now };
     let mut round = Round::begin(proxy, call);
     round.take_kept();
     // No job is claimed for a disconnected worker.
@@ -109,14 +110,20 @@ pub(crate) async fn fetch(
 }
 
 /// Counts a call of a worker of this pool, or of none, for the figures of queues and pools.
-fn count_call(proxy: &Proxy, claims: Option<&FetchRequest<'_>>, worker: Option<&str>, pool: Option<&Pool>) {
-    let (shared, now) = (&proxy.shared, proxy.shared.registry.clock().now());
+fn count_call(
+    proxy: &Proxy,
+    claims: Option<&FetchRequest<'_>>,
+    (worker, pool): (Option<&str>, Option<&Pool>),
+    now: Instant,
+) {
+    let shared = &proxy.shared;
     let mut tally = shared.tally.lock();
     if let Some(pool) = pool {
         tally.fetched(worker.unwrap_or_default(), pool.name(), now);
     }
     let interval = pool.map_or(&shared.queue_rules, Pool::rules).interval();
-    for queue in claims.into_iter().flat_map(FetchRequest::queues).filter(|queue| queue.len() <= NAME_BYTES_MAX) {
+    let Some(claims) = claims else { return };
+    for queue in claims.queues().filter(|queue| queue.len() <= NAME_BYTES_MAX) {
         if let Some(row) = shared.pools.queue(pool, queue) {
             tally.waits.asked(queue, row, interval, now);
         }

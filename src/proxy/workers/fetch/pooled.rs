@@ -40,9 +40,11 @@ pub(super) fn of_pool<'p>(
             return Err(ErrorDocument::pool_lease(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)));
         }
     }
-    claims.keep_queues(|queue| pools.permit(pool, queue));
-    if !names_none && claims.queues().len() == 0 {
-        return Err(ErrorDocument::pool_isolated());
+    if pools.isolates() {
+        claims.keep_queues(|queue| pools.permit(pool, queue));
+        if claims.queues().len() == 0 {
+            return Err(ErrorDocument::pool_isolated());
+        }
     }
     if let Some(own) = own {
         claims.leave_out_pool(&own);

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
-use tokio::time::Instant;
+use tokio::time::Instant as Deadline;
 
 use super::claim::{claimant, lease, place, tally};
 use super::sharded::{Sharded, ShardedCall};
@@ -62,6 +62,8 @@ pub(super) struct Round<'p, 'b> {
     turn: Option<Turn<'p, 'b>>,
     sharded: Option<Sharded<'p>>,
     pub(super) pool: Option<&'p Pool>,
+    /// When the call was read.
+    pub(super) now: Instant,
     /// The places that its pool has for further jobs; none without a bound.
     pub(super) places: Option<AskedPlaces>,
 }
@@ -77,11 +79,12 @@ pub(super) struct Call<'p, 'b> {
     pub(super) pool: Option<&'p Pool>,
     /// How its queues take turns; none where they stay in their order.
     pub(super) rules: Option<Cow<'p, QueueRules>>,
+    pub(super) now: Instant,
 }
 
 impl<'p, 'b> Round<'p, 'b> {
     pub(super) fn begin(proxy: &'p Proxy, call: Call<'p, 'b>) -> Self {
-        let Call { class, head, body, claims, worker, pool, rules } = call;
+        let Call { class, head, body, claims, worker, pool, rules, now } = call;
         let (jobs, local) = (Vec::new(), Local::Unasked);
         let turn = claims.zip(rules).map(|(claims, rules)| Turn::new(proxy, claims, rules));
         let sharded = claims.and_then(|claims| Sharded::of(proxy, claims));
@@ -101,6 +104,7 @@ impl<'p, 'b> Round<'p, 'b> {
             turn,
             sharded,
             pool,
+            now,
             places,
         }
     }
@@ -119,12 +123,11 @@ impl<'p, 'b> Round<'p, 'b> {
         }
         let Some(claimant) = self.claimant() else { return };
         let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
-        let now = shared.registry.clock().now();
         let view = shared.registry.view();
         let is_isolated =
             |region: &RegionId| view.index_of(region.as_str()).is_some_and(|it| view.region(it).is_isolated());
         let asked = |job: &KeptJob| claims.queues().any(|name| name == job.queue) && !is_isolated(&job.region);
-        self.jobs = shared.workers.kept.take(&claimant, missing, now, asked);
+        self.jobs = shared.workers.kept.take(&claimant, missing, self.now, asked);
         self.changed = !self.jobs.is_empty();
         shared.metrics.kept_jobs[Became::Given].inc_by(self.jobs.len() as u64);
     }
@@ -148,7 +151,7 @@ impl<'p, 'b> Round<'p, 'b> {
         if is_withheld(proxy, index) {
             return;
         }
-        if let Some(mut call) = self.sharded_call(index, missing, |_| true) {
+        if let Some(mut call) = self.sharded_call(index, missing, |_| true, self.now) {
             let is_answered = self.ask_local_for(index, std::mem::take(&mut call.body)).await;
             self.end_sharded(index, &call, is_answered);
             return;
@@ -172,9 +175,10 @@ impl<'p, 'b> Round<'p, 'b> {
         index: RegionIndex,
         missing: Option<usize>,
         wanted: impl Fn(&str) -> bool,
+        now: Instant,
     ) -> Option<ShardedCall> {
         let (claims, sharded) = (self.claims?, self.sharded.as_ref()?);
-        Some(sharded.call((claims, self.body), self.turn.as_ref(), index, missing, wanted))
+        Some(sharded.call((claims, self.body), self.turn.as_ref(), (index, missing), wanted, now))
     }
 
     fn end_sharded(&mut self, index: RegionIndex, call: &ShardedCall, is_answered: bool) {
@@ -189,7 +193,7 @@ impl<'p, 'b> Round<'p, 'b> {
     /// Asks the local region for jobs of the queue whose turn it is, and of the others behind it.
     async fn ask_local_by_turn(&mut self, index: RegionIndex, missing: usize) {
         let Some(turn) = &self.turn else { return };
-        let call = turn.plan(index, missing, |_| true);
+        let call = turn.plan(index, missing, |_| true, self.now);
         let body = turn.body_of(&call, self.body);
         let is_answered = self.ask_local_for(index, body).await;
         if let Some(turn) = &mut self.turn {
@@ -201,14 +205,14 @@ impl<'p, 'b> Round<'p, 'b> {
     async fn ask_local_for(&mut self, index: RegionIndex, body: Vec<Bytes>) -> bool {
         let proxy = self.proxy;
         // A region that hangs leaves time for the others, where there are any to ask.
-        let left = self.head.deadline.saturating_duration_since(Instant::now());
+        let left = self.head.deadline.saturating_duration_since(Deadline::now());
         let share = if self.is_shared() { left / 2 } else { left };
         let local = match self.ask(index, body, share).await {
             Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
             Ok(answer) => {
                 self.take_in(index, answer, |_| !is_withheld(proxy, index)).map_or(Local::Unasked, Local::Refused)
             }
-            Err(NoAnswer::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
+            Err(NoAnswer::Unknown) if Deadline::now() >= self.head.deadline => Local::Held,
             Err(silence) => {
                 if matches!(silence, NoAnswer::Closed(_)) {
                     // Jobs may wait there that no other region hands out.
@@ -246,13 +250,14 @@ impl<'p, 'b> Round<'p, 'b> {
             if missing == 0 {
                 return;
             }
-            if let Some(mut call) = self.sharded_call(*index, Some(missing), |queue| self.shares(queue)) {
+            let now = self.proxy.shared.registry.clock().now();
+            if let Some(mut call) = self.sharded_call(*index, Some(missing), |queue| self.shares(queue), now) {
                 let body = std::mem::take(&mut call.body);
                 let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
                 self.end_sharded(*index, &call, is_answered);
                 continue;
             }
-            let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue)));
+            let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue), now));
             let body = match (&self.turn, &call) {
                 (Some(turn), Some(call)) => turn.body_of(call, self.body),
                 _ => claims.part(self.body, missing, |queue| self.shares(queue)).into_vec(),
@@ -266,7 +271,7 @@ impl<'p, 'b> Round<'p, 'b> {
 
     /// A part of the time that is left, for one of so many regions.
     fn share(&self, regions: usize) -> Duration {
-        let left = self.head.deadline.saturating_duration_since(Instant::now());
+        let left = self.head.deadline.saturating_duration_since(Deadline::now());
         left / u32::try_from(regions).unwrap_or(u32::MAX)
     }
 
@@ -306,7 +311,7 @@ impl<'p, 'b> Round<'p, 'b> {
             path: self.head.path.clone(),
             headers: self.head.headers.clone(),
             body,
-            deadline: Instant::now() + share,
+            deadline: Deadline::now() + share,
             guard: GuardClass::Fetch,
             leased: false,
         };

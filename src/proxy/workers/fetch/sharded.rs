@@ -5,6 +5,8 @@
 //!
 //! Spec: fair-scheduling 9.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use super::turn::Turn;
@@ -59,22 +61,21 @@ impl<'p> Sharded<'p> {
         &self,
         (claims, body): (&FetchRequest<'_>, &Bytes),
         turn: Option<&Turn<'_, '_>>,
-        region: RegionIndex,
-        missing: Option<usize>,
+        (region, missing): (RegionIndex, Option<usize>),
         wanted: impl Fn(&str) -> bool,
+        now: Instant,
     ) -> ShardedCall {
-        let of_turn = turn.zip(missing).map(|(turn, missing)| turn.plan(region, missing, &wanted));
+        let of_turn = turn.zip(missing).map(|(turn, missing)| turn.plan(region, missing, &wanted, now));
         let listed = claims.queues().enumerate().filter(|(_, queue)| wanted(queue)).map(|(place, _)| place);
         let order: Vec<usize> = of_turn.as_ref().map_or_else(|| listed.collect(), |call| call.order.clone());
-        let shards = self.plan(region, missing.unwrap_or(1) as u64, &order);
+        let shards = self.plan(region, missing.unwrap_or(1) as u64, &order, now);
         let names = |place, quoted: &str, to: &mut String| self.write(&shards, place, quoted, to);
         let body = claims.with_names(body, missing, &order, names).into_vec();
         ShardedCall { body, turn: of_turn, shards }
     }
 
     /// The turns of a call for `count` jobs of a region, of the queues at these places of the list. It is to be ended by [`Self::end`].
-    fn plan(&self, region: RegionIndex, count: u64, order: &[usize]) -> ShardCalls {
-        let now = self.proxy.shared.registry.clock().now();
+    fn plan(&self, region: RegionIndex, count: u64, order: &[usize], now: Instant) -> ShardCalls {
         let mut turns = self.proxy.shared.shard_turns.lock();
         let mut bands = Vec::with_capacity(self.queues.len());
         for queue in order.iter().filter_map(|place| self.queue_at(*place)) {

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -60,13 +61,19 @@ impl<'p, 'b> Turn<'p, 'b> {
     }
 
     /// The call for `count` jobs of a region, of those queues that are `wanted`. It is to be ended by [`Self::end`].
-    pub(super) fn plan(&self, region: RegionIndex, count: usize, wanted: impl Fn(&str) -> bool) -> QueueCall {
+    pub(super) fn plan(
+        &self,
+        region: RegionIndex,
+        count: usize,
+        wanted: impl Fn(&str) -> bool,
+        now: Instant,
+    ) -> QueueCall {
         let shared = &self.proxy.shared;
         let view = (self.rules.strategy == QueueOrder::LeastLoaded).then(|| shared.registry.view());
         let depth_of = |place: usize| -> Option<QueueDepth> {
             view.as_ref()?.region(region).load.queue(self.claims.queue(place)?).map(|figure| (figure.depth, figure.at))
         };
-        let (draw, now) = (|| self.proxy.random.draw(), shared.registry.clock().now());
+        let draw = || self.proxy.random.draw();
         let mut lists = shared.queue_turns.lock();
         let turns = lists.turns(region, self.claims.queues(), &self.rules, draw, now);
         turns.plan(count as u64, |place| self.claims.queue(place).is_some_and(&wanted), depth_of, now)
