@@ -3,11 +3,11 @@
 //! Spec: fair-scheduling 5.2, 7.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use smallvec::SmallVec;
 
 use crate::base::QueueOrder;
 use crate::ojs::worker::{FetchRequest, OwnTurns};
@@ -16,6 +16,8 @@ use crate::proxy::state::Proxy;
 
 /// Queues of a list that take turns at most: a worker serves a few, and all lists are kept.
 const QUEUES_MAX: usize = 64;
+/// Names of a list that are compared in pairs, which costs less than a set of them.
+const PAIRS_MAX: usize = 8;
 /// The longest name of a queue that takes turns, which servers know none of. Units: bytes.
 pub(super) const NAME_BYTES_MAX: usize = 256;
 
@@ -104,9 +106,39 @@ impl<'p, 'b> Turn<'p, 'b> {
 
 /// Whether the queues of a list can take turns. A name that is repeated is a worker's own way to give weight to a queue.
 fn take_turns(claims: &FetchRequest<'_>) -> bool {
-    let mut queues: SmallVec<[&str; 8]> = claims.queues().take(QUEUES_MAX + 1).collect();
-    queues.sort_unstable();
+    let queues = claims.queues();
     (2..=QUEUES_MAX).contains(&queues.len())
-        && queues.iter().all(|name| name.len() <= NAME_BYTES_MAX)
-        && queues.windows(2).all(|pair| pair[0] != pair[1])
+        && queues.clone().all(|name| name.len() <= NAME_BYTES_MAX)
+        && are_distinct(queues)
+}
+
+fn are_distinct<'q>(mut queues: impl ExactSizeIterator<Item = &'q str> + Clone) -> bool {
+    if queues.len() > PAIRS_MAX {
+        let mut seen = HashSet::with_capacity(queues.len());
+        return queues.all(|name| seen.insert(name));
+    }
+    while let Some(name) = queues.next() {
+        if queues.clone().any(|other| other == name) {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_repeated_is_found_in_short_lists_and_in_long_ones() {
+        let names: Vec<String> = (0..2 * PAIRS_MAX).map(|at| format!("q{at}")).collect();
+        for length in 0..names.len() {
+            let names = || names[..length].iter().map(String::as_str);
+            assert!(are_distinct(names()), "{length}");
+            for again in names() {
+                let repeated: Vec<&str> = names().chain([again]).collect();
+                assert!(!are_distinct(repeated.into_iter()), "{length} {again}");
+            }
+        }
+    }
 }
