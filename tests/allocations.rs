@@ -47,6 +47,19 @@ struct Cost {
 /// their own, so that they are not copied each time they are handed on.
 const MOST: Cost = Cost { enqueue: (26, 24_700), pass_through: (17, 22_100), future: 432 };
 
+/// How the queues of a FETCH of three share jobs, and the most that it may cost then, in allocations and bytes: little more than the first one, without
+/// scheduling.
+const FETCHES: [(&str, (u64, u64)); 4] = [
+    ("", (30, 25_000)),
+    ("scheduling: { strategy: weighted, weights: { a: 5, b: 3, c: 1 } }\n", (33, 25_080)),
+    (
+        "scheduling: { pools: [{ name: p, queues: [a, \"b*\", c], concurrency: 20, strategy: weighted, weights: { a: 5, b: 3, c: 1 }, \
+         starvation_prevention: { enabled: true, rotation_interval: PT30S, min_dispatch_ratio: 0.05 } }] }\n",
+        (33, 25_090),
+    ),
+    ("scheduling: { tenant_queues: [{ queue: a, shards: 32 }] }\n", (37, 27_300)),
+];
+
 /// Requests that are counted together, so that what happens once in a while is counted with its share.
 const BATCH: u64 = 64;
 /// The least of so many batches counts: a table that grows, or a read that the system cuts in two, only adds.
@@ -72,15 +85,35 @@ fn pass_through() -> Vec<u8> {
     b"GET /ojs/v1/something HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()
 }
 
+/// A worker asks for jobs, of which there are none.
+fn fetch() -> Vec<u8> {
+    let body = r#"{"worker_id":"w","queues":["a","b","c"],"count":1}"#;
+    format!(
+        "POST /ojs/v1/workers/fetch HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\nContent-Type: application/openjobspec+json\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+const fn within(found: (u64, u64), most: (u64, u64)) -> bool {
+    found.0 <= most.0 && found.1 <= most.1
+}
+
+#[test]
+fn a_fetch_allocates_no_more_than_it_is_known_to_whatever_its_queues_share_by() {
+    let found = FETCHES.map(|(scheduling, _)| Stage::set(scheduling).cost_of(&fetch(), 200));
+    let holds = found.iter().zip(FETCHES).all(|(found, (_, most))| within(*found, most));
+    assert!(holds, "what a FETCH allocates has grown: {found:?}, and was {FETCHES:?}");
+}
+
 #[test]
 fn a_request_allocates_no_more_than_it_is_known_to() {
-    let stage = Stage::set();
+    let stage = Stage::set("");
     let found = Cost {
         enqueue: stage.cost_of(&enqueue(), 201),
         pass_through: stage.cost_of(&pass_through(), 404),
         future: stage.future_size.get(),
     };
-    let within = |found: (u64, u64), most: (u64, u64)| found.0 <= most.0 && found.1 <= most.1;
     let holds = within(found.enqueue, MOST.enqueue)
         && within(found.pass_through, MOST.pass_through)
         && found.future <= MOST.future;
@@ -97,10 +130,11 @@ struct Stage {
 }
 
 impl Stage {
-    fn set() -> Self {
+    /// `scheduling`: a section of the configuration.
+    fn set(scheduling: &str) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap();
         let files = tempfile::tempdir().unwrap();
-        let (region, config) = runtime.block_on(region(&files));
+        let (region, config) = runtime.block_on(region(&files, scheduling));
         // Its own threads probe the region, and serve nobody.
         let bound = build(config, World::default()).unwrap();
         let current = Arc::clone(&bound.current);
@@ -171,7 +205,7 @@ fn read_answer(socket: &mut TcpStream, status: u16) {
 }
 
 /// A region with mutual TLS, and a configuration for it that is otherwise the default one.
-async fn region(files: &tempfile::TempDir) -> (DemoRegion, Config) {
+async fn region(files: &tempfile::TempDir, scheduling: &str) -> (DemoRegion, Config) {
     let authority = Authority::new("CA");
     let tls =
         RegionTls { server: authority.server(&["localhost", "127.0.0.1"]), client_ca_pem: Some(authority.ca_pem()) };
@@ -183,7 +217,7 @@ async fn region(files: &tempfile::TempDir) -> (DemoRegion, Config) {
     let client = authority.client("sidecar").write_to(files.path(), "client").unwrap();
     let yaml = format!(
         "local_region: region\nlisten: {{ clients: [\"127.0.0.1:0\"], admin: \"127.0.0.1:0\" }}\nlog: {{ level: warn }}\n\
-         regions: [{{ id: region, url: {:?}, tls: {{ ca: {ca:?}, cert: {:?}, key: {:?} }} }}]\n",
+         regions: [{{ id: region, url: {:?}, tls: {{ ca: {ca:?}, cert: {:?}, key: {:?} }} }}]\n{scheduling}",
         region.url(),
         client.cert,
         client.key

@@ -31,6 +31,17 @@ pub struct TakenPlaces {
     pub last_ms: u64,
 }
 
+impl Taken {
+    /// Those that are taken at a moment.
+    fn at(&mut self, at: Moment) -> TakenPlaces {
+        while self.held.first().is_some_and(|(ends, _)| *ends <= at) {
+            self.held.pop_first();
+        }
+        let last = self.held.last().map_or(0, |(ends, _)| ends.since(at).as_millis().try_into().unwrap_or(u64::MAX));
+        TakenPlaces { held: self.held.len() as u64, asked: self.asked, last_ms: last }
+    }
+}
+
 impl Places {
     /// A lease takes its place, where it has one.
     pub(super) fn add(&mut self, lease: &Lease) {
@@ -50,23 +61,19 @@ impl Places {
         }
     }
 
-    /// Sets places of a pool with so many aside for a FETCH that wants some. Returns how many; all that are set aside are given back by
-    /// [`Self::give_back`].
-    pub(super) fn ask(&mut self, pool: &Arc<str>, wanted: u64, bound: u64, at: Moment) -> u64 {
-        let before = self.of(pool, at);
+    /// Sets places of a pool with so many aside for a FETCH that wants some. Returns how many, and the places that were taken before; all that are set aside are
+    /// given back by [`Self::give_back`].
+    pub(super) fn ask(&mut self, pool: &Arc<str>, wanted: u64, bound: u64, at: Moment) -> (u64, TakenPlaces) {
+        let taken = self.0.entry(Some(Arc::clone(pool))).or_default();
+        let before = taken.at(at);
         let given = wanted.min(bound.saturating_sub(before.held + before.asked));
-        self.0.entry(Some(Arc::clone(pool))).or_default().asked += given;
-        given
+        taken.asked += given;
+        (given, before)
     }
 
     /// The places of a pool that are taken at a moment.
     pub(super) fn of(&mut self, pool: &Arc<str>, at: Moment) -> TakenPlaces {
-        let Some(taken) = self.0.get_mut(&Some(Arc::clone(pool))) else { return TakenPlaces::default() };
-        while taken.held.first().is_some_and(|(ends, _)| *ends <= at) {
-            taken.held.pop_first();
-        }
-        let last = taken.held.last().map_or(0, |(ends, _)| ends.since(at).as_millis().try_into().unwrap_or(u64::MAX));
-        TakenPlaces { held: taken.held.len() as u64, asked: taken.asked, last_ms: last }
+        self.0.get_mut(&Some(Arc::clone(pool))).map_or_else(TakenPlaces::default, |taken| taken.at(at))
     }
 
     /// So many places are set aside no longer.

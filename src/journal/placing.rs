@@ -42,7 +42,9 @@ impl AskedPlaces {
 
 impl Drop for AskedPlaces {
     fn drop(&mut self) {
-        self.came(self.left);
+        if self.left > 0 {
+            self.journal.inner.leases.lock().places.give_back(&self.pool, self.left);
+        }
     }
 }
 
@@ -53,8 +55,7 @@ impl Journal {
     pub fn ask_places(self: &Arc<Self>, pool: &Arc<str>, wanted: u64, bound: impl FnOnce() -> u64) -> AskedPlaces {
         let at = self.now();
         let mut leases = self.inner.leases.lock();
-        let before = leases.places.of(pool, at);
-        let left = leases.places.ask(pool, wanted, bound(), at);
+        let (left, before) = leases.places.ask(pool, wanted, bound(), at);
         AskedPlaces { journal: Arc::clone(self), pool: Arc::clone(pool), left, before: before.held + before.asked }
     }
 

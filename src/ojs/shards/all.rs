@@ -1,6 +1,6 @@
 //! The queues that have shards.
 
-use super::bounds::MARK;
+use super::bounds::{BAND_BYTES, SUFFIX_BYTES_MAX};
 use super::place::{Place, ShardedQueue};
 
 /// All queues that have shards.
@@ -29,10 +29,12 @@ impl Shards {
     /// The queue that a shard's name belongs to, and the place that it names, also where the queue has fewer shards by now; none for any other name.
     #[must_use]
     pub fn shard(&self, name: &str) -> Option<(&ShardedQueue, Place)> {
-        let at = name.rfind(MARK)?;
-        let (own, suffix) = name.split_at_checked(at)?;
-        let (place, rest) = Place::read(suffix)?;
-        Some((self.queue(own)?, place)).filter(|_| rest.is_empty())
+        // A suffix ends a name, and has one of two lengths.
+        [SUFFIX_BYTES_MAX - BAND_BYTES, SUFFIX_BYTES_MAX].into_iter().find_map(|length| {
+            let (own, suffix) = name.split_at_checked(name.len().checked_sub(length)?)?;
+            let (place, rest) = Place::read(suffix)?;
+            Some((self.queue(own)?, place)).filter(|_| rest.is_empty())
+        })
     }
 
     /// The place of a queue in the list.

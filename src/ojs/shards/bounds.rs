@@ -10,3 +10,5 @@ pub(super) const QUEUE_BYTES_MAX: usize = 128;
 pub(super) const MARK: &str = ".ojs-";
 /// The longest suffix, `.ojs-p3-t63`. Units: bytes.
 pub const SUFFIX_BYTES_MAX: usize = MARK.len() + 6;
+/// The part of a suffix that names a band, `p3-`; the first band has none. Units: bytes.
+pub(super) const BAND_BYTES: usize = 3;

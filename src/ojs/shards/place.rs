@@ -52,6 +52,8 @@ pub struct ShardedQueue {
     weights: Vec<u32>,
     /// By band, then by shard.
     suffixes: Vec<String>,
+    /// The names of the shards as they stand in a list: quoted, with a comma behind. As the suffixes.
+    listed: Vec<String>,
     takes_jobs: bool,
 }
 
@@ -84,8 +86,10 @@ impl ShardedQueue {
         let open = if free.is_empty() { all(shards) } else { free };
         let weights = of_shards.into_iter().map(|weight| if weight == 0 { default_weight } else { weight }).collect();
         let places = (0..=bands.len()).flat_map(|band| (0..shards).map(move |shard| (band, shard)));
-        let suffixes = places.map(|(band, shard)| Place { band: band as u8, shard }.suffix()).collect();
-        Self { name: name.to_owned(), shards, bands: bands.to_vec(), named, open, weights, suffixes, takes_jobs }
+        let suffixes: Vec<_> = places.map(|(band, shard)| Place { band: band as u8, shard }.suffix()).collect();
+        let listed = suffixes.iter().map(|suffix| format!("\"{name}{suffix}\",")).collect();
+        let (name, bands) = (name.to_owned(), bands.to_vec());
+        Self { name, shards, bands, named, open, weights, suffixes, listed, takes_jobs }
     }
 
     /// Its own name.
@@ -135,9 +139,26 @@ impl ShardedQueue {
     /// The suffix of the name of a place; none for a place that there is not.
     #[must_use]
     pub fn suffix(&self, place: Place) -> Option<&str> {
-        let is_known = usize::from(place.shard) < self.shards();
-        let at = usize::from(place.band) * self.shards() + usize::from(place.shard);
-        self.suffixes.get(at).filter(|_| is_known).map(String::as_str)
+        self.suffixes_of(place.band.into()).get(usize::from(place.shard)).map(String::as_str)
+    }
+
+    /// The suffixes of a band; none for a band that there is not.
+    fn suffixes_of(&self, band: usize) -> &[String] {
+        self.suffixes.chunks(self.shards()).nth(band).unwrap_or_default()
+    }
+
+    /// Writes the names of the shards of a band in this order, each with a comma behind it. `quoted`: the queue's own name, as the list has it, which their
+    /// names begin with.
+    pub fn list(&self, band: usize, order: &[usize], quoted: &str, to: &mut String) {
+        let open = quoted.strip_suffix('"').unwrap_or(quoted);
+        if open.strip_prefix('"') == Some(&self.name) {
+            let names = self.listed.chunks(self.shards()).nth(band).unwrap_or_default();
+            order.iter().filter_map(|shard| names.get(*shard)).for_each(|name| to.push_str(name));
+            return;
+        }
+        for suffix in order.iter().filter_map(|shard| self.suffixes_of(band).get(*shard)) {
+            to.extend([open, suffix, "\","]);
+        }
     }
 
     /// The suffixes of all names of the queue: that of its own, which is empty, and those of its shards, band by band.

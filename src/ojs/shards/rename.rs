@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::all::Shards;
-use super::bounds::{MARK, QUEUE_BYTES_MAX, SUFFIX_BYTES_MAX};
+use super::bounds::{BAND_BYTES, MARK, QUEUE_BYTES_MAX, SUFFIX_BYTES_MAX};
 use super::place::Place;
 
 /// Texts up to this length are looked through; a longer one names no queue. Units: bytes.
@@ -202,7 +202,7 @@ impl Renamer {
 /// Appends a text without the suffixes of the shards that it names.
 fn renamed(shards: &Shards, text: &[u8], out: &mut Vec<u8>, mut note: impl FnMut(usize, Place)) {
     let mut from = 0;
-    if text.len() > SUFFIX_BYTES_MAX - "p0-".len() {
+    if text.len() > SUFFIX_BYTES_MAX - BAND_BYTES {
         let marks = memchr::memchr_iter(MARK.as_bytes()[0], text).filter(|at| text[*at..].starts_with(MARK.as_bytes()));
         for at in marks {
             let Some((queue, place, length)) = shard_at(shards, text, at) else { continue };

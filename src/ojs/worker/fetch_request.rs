@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
+use super::cuts::cuts;
 use super::edit::Edits;
-use super::members::{Members, Span, inside, joined, slice, text_of};
+use super::members::{Member, Members, Span, inside, slice, text_of};
 use super::own_pool::{self, OwnPool};
 use super::own_turns::{self, OwnTurns};
 use crate::ojs::fault::Fault;
@@ -15,6 +17,9 @@ use crate::ojs::segments::Segments;
 const QUEUES_MAX: usize = 1_000;
 /// Room for the names of some dozens of queues. Units: bytes.
 const NAMES_BYTES_USUAL: usize = 1_024;
+
+/// A FETCH has a few members. Units: members.
+const MEMBERS_USUAL: usize = 6;
 
 const NAMES: [&str; 5] = ["queues", "count", "batch_size", "worker_id", "visibility_timeout_ms"];
 const QUEUES: usize = 0;
@@ -27,6 +32,12 @@ const VISIBILITY: usize = 4;
 pub struct FetchRequest<'b> {
     members: Members<'b, 5>,
     queues: Vec<(Cow<'b, str>, Span)>,
+    /// Whether some queues of the body are left out.
+    lacks_queues: bool,
+    /// All members in their order, and the parts of the body to cut out for those that go.
+    all: SmallVec<[Member; MEMBERS_USUAL]>,
+    cuts: Vec<Span>,
+    count: Option<usize>,
 }
 
 impl std::fmt::Debug for FetchRequest<'_> {
@@ -43,25 +54,31 @@ impl<'b> FetchRequest<'b> {
     ///
     /// Errors: a [`Fault`] when it is not JSON, names too many queues, or could be read in two ways.
     pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
-        let members = Members::read(body, depth_max, NAMES)?;
+        let mut all = SmallVec::new();
+        let members = Members::read_all(body, depth_max, NAMES, |member| all.push(member))?;
         let spans = members.elements(QUEUES, "queues", QUEUES_MAX)?.unwrap_or_default();
         let named = |span| Some((text_of(slice(members.text, span)?)?, span));
         // One that is no name makes the whole list the region's to judge.
         let queues = spans.into_iter().map(named).collect::<Option<_>>().unwrap_or_default();
-        Ok(Self { members, queues })
+        let count = count_of(&members);
+        Ok(Self { members, queues, lacks_queues: false, all, cuts: Vec::new(), count })
     }
 
     /// The queues, in the order in which they are to be served; none where the list is not one of names.
-    pub fn queues(&self) -> impl Iterator<Item = &str> {
+    pub fn queues(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
         self.queues.iter().map(|(name, _)| &**name)
+    }
+
+    /// The name at a place of the list.
+    #[must_use]
+    pub fn queue(&self, place: usize) -> Option<&str> {
+        self.queues.get(place).map(|(name, _)| &**name)
     }
 
     /// How many jobs are asked for: `count`, else `batch_size`, else one; `None` where that is no number from 1 up.
     #[must_use]
-    pub fn count(&self) -> Option<usize> {
-        let given = |place: &usize| self.members.raw(*place).is_some_and(|raw| raw != "null");
-        let Some(place) = [COUNT, BATCH_SIZE].into_iter().find(given) else { return Some(1) };
-        usize::try_from(self.members.number(place)?).ok().filter(|count| *count > 0)
+    pub const fn count(&self) -> Option<usize> {
+        self.count
     }
 
     /// The worker; SDKs exist that do not say.
@@ -85,45 +102,61 @@ impl<'b> FetchRequest<'b> {
     /// The worker's own words about turns. None where there are none, or where they could be read in two ways.
     #[must_use]
     pub fn own_turns(&self) -> Option<OwnTurns> {
-        own_turns::read(self.members.text, self.members.open, |queue| self.queues().any(|name| name == queue))
+        own_turns::read(self.members.text, &self.all, |queue| self.queues().any(|name| name == queue))
     }
 
     /// The pool that the worker names; none where it names none.
     ///
     /// Errors: a [`Fault`] where that could be read in two ways, or is no text.
     pub fn own_pool(&self) -> Result<Option<OwnPool<'b>>, Fault> {
-        own_pool::read(self.members.text, self.members.open)
+        own_pool::read(self.members.text, &self.all)
     }
 
-    /// The same call for only the queues that are `wanted`, and without the name of its pool. `body` is the body that it was read from.
-    pub fn of_pool(&self, body: &Bytes, own: Option<&OwnPool<'_>>, wanted: impl Fn(&str) -> bool) -> Segments {
-        let mut edits = self.keep(body, wanted);
-        own.into_iter().flat_map(|own| &own.cuts).for_each(|span| edits.replace(*span, ""));
-        edits.apply(body)
+    /// Leaves all queues out of the call that are not `wanted`.
+    pub fn keep_queues(&mut self, wanted: impl Fn(&str) -> bool) {
+        let before = self.queues.len();
+        self.queues.retain(|(name, _)| wanted(name));
+        self.lacks_queues |= self.queues.len() < before;
     }
 
-    /// The same call without these words. `body` is the body that it was read from.
-    pub fn without(&self, body: &Bytes, own: &OwnTurns) -> Segments {
-        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
-        let mut edits = Edits::default();
-        own.cuts.iter().for_each(|span| edits.replace(*span, ""));
-        edits.apply(body)
+    /// Leaves the worker's own words about turns out of the call.
+    pub fn leave_out_turns(&mut self, own: &OwnTurns) {
+        self.leave_out(&own.members);
     }
 
-    /// The same call for `count` jobs of the queues at these places of the list, in this order, and without its `own` words about turns.
-    /// `body` is the body that it was read from.
-    pub fn in_order(&self, body: &Bytes, count: usize, order: &[usize], own: Option<&OwnTurns>) -> Segments {
-        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
-        let mut edits = Edits::default();
-        let spans = order.iter().filter_map(|place| Some(self.queues.get(*place)?.1));
-        if let Some(span) = self.members.span(QUEUES)
-            && !order.iter().copied().eq(0..self.queues.len())
-        {
-            edits.replace(inside(span), joined(spans.filter_map(|span| slice(self.members.text, span))));
+    /// Leaves the name of the worker's pool out of the call.
+    pub fn leave_out_pool(&mut self, own: &OwnPool<'_>) {
+        self.leave_out(&[own.member]);
+    }
+
+    fn leave_out(&mut self, places: &[usize]) {
+        for place in places {
+            self.all.get_mut(*place).into_iter().for_each(|member| member.goes = true);
         }
-        self.ask_for(&mut edits, count);
-        own.into_iter().flat_map(|own| &own.cuts).for_each(|span| edits.replace(*span, ""));
-        edits.apply(body)
+        self.cuts = cuts(&self.all);
+    }
+
+    /// The call, without the pieces that are left out. `body`, here and below, is the body that it was read from.
+    #[must_use]
+    pub fn whole(&self, body: &Bytes) -> Segments {
+        let names = self.lacks_queues.then(|| self.joined(0..self.queues.len()));
+        self.written(body, names, None)
+    }
+
+    /// The same call for `count` jobs and only the queues that are `wanted`.
+    pub fn part(&self, body: &Bytes, count: usize, wanted: impl Fn(&str) -> bool) -> Segments {
+        let is_all = !self.lacks_queues && self.queues().all(&wanted);
+        let kept = (0..self.queues.len()).filter(|place| wanted(&self.queues[*place].0));
+        let names = (!is_all).then(|| self.joined(kept));
+        self.written(body, names, Some(count))
+    }
+
+    /// The same call for `count` jobs of the queues at these places of the list, in this order.
+    #[must_use]
+    pub fn in_order(&self, body: &Bytes, count: usize, order: &[usize]) -> Segments {
+        let is_as_listed = !self.lacks_queues && order.iter().copied().eq(0..self.queues.len());
+        let names = (!is_as_listed).then(|| self.joined(order.iter().copied()));
+        self.written(body, names, Some(count))
     }
 
     /// As [`Self::in_order`], with several names in place of some queues: `names` writes those of a place, which has this text, and says whether it has.
@@ -133,64 +166,62 @@ impl<'b> FetchRequest<'b> {
         body: &Bytes,
         count: Option<usize>,
         order: &[usize],
-        own: Option<&OwnTurns>,
         mut names: impl FnMut(usize, &str, &mut String) -> bool,
     ) -> Segments {
+        let mut text = String::with_capacity(NAMES_BYTES_USUAL);
+        for place in order {
+            let Some(quoted) = self.quoted(*place) else { continue };
+            if !text.is_empty() {
+                text.push(',');
+            }
+            if !names(*place, quoted, &mut text) {
+                text.push_str(quoted);
+            }
+        }
+        self.written(body, Some(text), count)
+    }
+
+    /// The name at a place of the list, as the body has it.
+    fn quoted(&self, place: usize) -> Option<&'b str> {
+        slice(self.members.text, self.queues.get(place)?.1)
+    }
+
+    fn joined(&self, places: impl Iterator<Item = usize>) -> String {
+        let mut text = String::with_capacity(self.members.raw(QUEUES).map_or(0, str::len));
+        for quoted in places.filter_map(|place| self.quoted(place)) {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            text.push_str(quoted);
+        }
+        text
+    }
+
+    /// The call with other `names` in its list, and for `count` jobs, where these are given.
+    fn written(&self, body: &Bytes, names: Option<String>, count: Option<usize>) -> Segments {
         debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
         let mut edits = Edits::default();
-        if let Some(span) = self.members.span(QUEUES) {
-            let mut text = String::with_capacity(NAMES_BYTES_USUAL);
-            for place in order {
-                let Some(quoted) = self.queues.get(*place).and_then(|(_, span)| slice(self.members.text, *span)) else {
-                    continue;
-                };
-                if !text.is_empty() {
-                    text.push(',');
-                }
-                if !names(*place, quoted, &mut text) {
-                    text.push_str(quoted);
-                }
-            }
-            edits.replace(inside(span), text);
+        if let Some((span, names)) = self.members.span(QUEUES).zip(names) {
+            edits.replace(inside(span), names);
         }
-        count.into_iter().for_each(|count| self.ask_for(&mut edits, count));
-        own.into_iter().flat_map(|own| &own.cuts).for_each(|span| edits.replace(*span, ""));
-        edits.apply(body)
-    }
-
-    /// The same call for `count` jobs and only the queues that are `wanted`. `body` is the body that it was read from.
-    pub fn part(&self, body: &Bytes, count: usize, wanted: impl Fn(&str) -> bool) -> Segments {
-        let mut edits = self.keep(body, wanted);
-        self.ask_for(&mut edits, count);
-        edits.apply(body)
-    }
-
-    fn ask_for(&self, edits: &mut Edits, count: usize) {
-        for place in [COUNT, BATCH_SIZE] {
-            if let Some(span) = self.members.span(place)
+        // A size of batches beside the count is read by some servers.
+        let is_as_given = count == self.count && self.members.span(BATCH_SIZE).is_none();
+        for place in [COUNT, BATCH_SIZE].into_iter().filter(|_| !is_as_given) {
+            if let Some((span, count)) = self.members.span(place).zip(count)
                 && self.members.number(place).is_some_and(|given| given != count as u64)
             {
                 edits.replace(span, count.to_string());
             }
         }
+        self.cuts.iter().for_each(|span| edits.replace(*span, ""));
+        edits.apply(body)
     }
+}
 
-    /// The same call for only the queues that are `wanted`. `body` is the body that it was read from.
-    pub fn with_queues(&self, body: &Bytes, wanted: impl Fn(&str) -> bool) -> Segments {
-        self.keep(body, wanted).apply(body)
-    }
-
-    fn keep(&self, body: &Bytes, wanted: impl Fn(&str) -> bool) -> Edits {
-        debug_assert_eq!(self.members.text.len(), body.len(), "a call is cut out of its own body");
-        let mut edits = Edits::default();
-        let kept: Vec<_> = self.queues.iter().filter(|(name, _)| wanted(name)).collect();
-        if let Some(span) = self.members.span(QUEUES)
-            && kept.len() < self.queues.len()
-        {
-            edits.replace(inside(span), joined(kept.iter().filter_map(|(_, span)| slice(self.members.text, *span))));
-        }
-        edits
-    }
+fn count_of(members: &Members<'_, 5>) -> Option<usize> {
+    let given = |place: &usize| members.raw(*place).is_some_and(|raw| raw != "null");
+    let Some(place) = [COUNT, BATCH_SIZE].into_iter().find(given) else { return Some(1) };
+    usize::try_from(members.number(place)?).ok().filter(|count| *count > 0)
 }
 
 #[cfg(test)]

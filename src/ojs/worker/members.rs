@@ -3,16 +3,35 @@
 use std::borrow::Cow;
 
 use crate::ojs::fault::Fault;
-use crate::ojs::key::{Likeness, Text, likeness};
+use crate::ojs::key::{Likeness, Text, likeness, may_fold};
 use crate::ojs::scan::Scanner;
 
 /// Start and end of a value.
 pub(super) type Span = (usize, usize);
 
+/// A member of an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    /// Where its name begins.
+    pub(super) name_at: usize,
+    pub(super) value: Span,
+    /// Whether it has one of the known names, letter for letter.
+    pub(super) is_known: bool,
+    /// Whether it is left out of the body.
+    pub(super) goes: bool,
+}
+
+impl Member {
+    /// Its name; empty where that cannot be read, which a body that was read before has none of.
+    pub(super) fn name(self, text: &str) -> Cow<'_, str> {
+        Scanner::again(text, self.name_at, &[]).string().map(Text::decode).unwrap_or_default()
+    }
+}
+
 /// The known members of one object. They are asked for by their place among the names that it was read with.
 pub(super) struct Members<'b, const N: usize> {
     pub(super) text: &'b str,
-    pub(super) open: usize,
+    open: usize,
     empty: bool,
     spans: [Option<Span>; N],
 }
@@ -23,6 +42,16 @@ impl<'b, const N: usize> Members<'b, N> {
     /// Errors: a [`Fault`] when it is not, or when a known member is written twice or in another case: servers in Go fold the
     /// case and take the last one, others take the exact name or the first.
     pub(super) fn read(body: &'b [u8], depth_max: usize, names: [&'static str; N]) -> Result<Self, Fault> {
+        Self::read_all(body, depth_max, names, |_| {})
+    }
+
+    /// As [`Self::read`]; `each` hears of all members in their order.
+    pub(super) fn read_all(
+        body: &'b [u8],
+        depth_max: usize,
+        names: [&'static str; N],
+        mut each: impl FnMut(Member),
+    ) -> Result<Self, Fault> {
         let mut scanner = Scanner::new(body, depth_max)?;
         if scanner.next() != Some(b'{') {
             scanner.skip()?;
@@ -32,15 +61,21 @@ impl<'b, const N: usize> Members<'b, N> {
         let open = scanner.at();
         let mut spans = [None; N];
         let any = scanner.object(|scanner, key| {
+            let name_at = key.at;
             let key = key.decode();
-            let span = scanner.skip()?;
+            let value = scanner.skip()?;
+            let (mut is_known, may_vary) = (false, may_fold(&key));
             for (name, found) in names.iter().zip(&mut spans) {
+                if !may_vary && *key != **name {
+                    continue;
+                }
                 match likeness(&key, name) {
                     Likeness::Different => {}
-                    Likeness::Exact if found.is_none() => *found = Some(span),
+                    Likeness::Exact if found.is_none() => (*found, is_known) = (Some(value), true),
                     Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(*name)),
                 }
             }
+            each(Member { name_at, value, is_known, goes: false });
             Ok::<(), Fault>(())
         })?;
         scanner.end()?;

@@ -5,6 +5,7 @@
 //!
 //! Spec: ojs-protocol 2.2 to 2.4, 5.4, 11 row 3; ojs-clients 4.
 
+mod cuts;
 mod edit;
 mod fetch_reply;
 mod fetch_request;

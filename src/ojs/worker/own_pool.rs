@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::members::{Span, slice, text_of};
-use super::own_turns::cuts;
+use super::members::{Member, slice, text_of};
 use crate::ojs::fault::Fault;
 use crate::ojs::key::{Likeness, likeness};
-use crate::ojs::scan::Scanner;
 
 const POOL: &str = "pool";
 
@@ -15,31 +13,26 @@ const POOL: &str = "pool";
 pub struct OwnPool<'b> {
     /// Its name.
     pub name: Cow<'b, str>,
-    /// The parts of the body to cut out so that the name is not there, each with the comma that belongs to it.
-    pub(super) cuts: Vec<Span>,
+    /// The place of its member among all.
+    pub(super) member: usize,
 }
 
-/// Reads the name in a body that was read before; `null` names none.
-pub(super) fn read(text: &str, open: usize) -> Result<Option<OwnPool<'_>>, Fault> {
-    let mut members: Vec<(usize, usize, bool)> = Vec::new();
+/// Reads the name among the members of a body that was read before; `null` names none.
+pub(super) fn read<'b>(text: &'b str, members: &[Member]) -> Result<Option<OwnPool<'b>>, Fault> {
     let mut pool = None;
-    Scanner::again(text, open, &[]).object(|scanner, key| {
-        let name = key.decode();
-        let span = scanner.skip()?;
-        let is_pool = match likeness(&name, POOL) {
-            Likeness::Different => false,
-            Likeness::Exact if pool.is_none() => {
-                pool = Some(span);
-                true
-            }
+    for (place, member) in members.iter().enumerate().filter(|(_, member)| !member.is_known) {
+        match likeness(&member.name(text), POOL) {
+            Likeness::Different => {}
+            Likeness::Exact if pool.is_none() => pool = Some((place, member.value)),
             Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(POOL)),
-        };
-        members.push((key.at, span.1, is_pool));
-        Ok::<(), Fault>(())
-    })?;
-    let Some(raw) = pool.and_then(|span| slice(text, span)).filter(|raw| *raw != "null") else { return Ok(None) };
+        }
+    }
+    let Some((member, raw)) = pool.and_then(|(place, span)| Some((place, slice(text, span)?))) else { return Ok(None) };
+    if raw == "null" {
+        return Ok(None);
+    }
     let name = text_of(raw).ok_or_else(Fault::pool_is_no_text)?;
-    Ok(Some(OwnPool { name, cuts: cuts(&members) }))
+    Ok(Some(OwnPool { name, member }))
 }
 
 #[cfg(test)]
@@ -50,9 +43,11 @@ mod tests {
     use crate::ojs::worker::testing::together;
 
     fn cut(body: &str, wanted: impl Fn(&str) -> bool) -> (Option<String>, String) {
-        let claims = FetchRequest::read(body.as_bytes(), 64).unwrap();
+        let mut claims = FetchRequest::read(body.as_bytes(), 64).unwrap();
         let own = claims.own_pool().unwrap();
-        let cut = together(claims.of_pool(&Bytes::copy_from_slice(body.as_bytes()), own.as_ref(), wanted));
+        claims.keep_queues(wanted);
+        own.iter().for_each(|own| claims.leave_out_pool(own));
+        let cut = together(claims.whole(&Bytes::copy_from_slice(body.as_bytes())));
         (own.map(|own| own.name.into_owned()), cut)
     }
 

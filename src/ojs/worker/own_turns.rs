@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::members::{Span, slice, text_of};
+use smallvec::SmallVec;
+
+use super::members::{Member, Span, slice, text_of};
 use crate::base::QueueOrder;
 use crate::ojs::key::{Likeness, Text, likeness};
 use crate::ojs::scan::{ScanError, Scanner};
@@ -17,39 +19,33 @@ pub struct OwnTurns {
     pub order: Option<QueueOrder>,
     /// Weights by queue, from 1 to [`QueueOrder::WEIGHT_MAX`], of the queues of the FETCH; greater ones are the greatest.
     pub weights: BTreeMap<String, u32>,
-    /// The parts of the body to cut out so that the words are not there, each with the comma that belongs to it. They do not overlap.
-    pub(super) cuts: Vec<Span>,
+    /// The places of their members among all.
+    pub(super) members: SmallVec<[usize; 2]>,
 }
 
-/// Reads the words in a body that was read before. None where there are none, or where they could be read in two ways.
-pub(super) fn read(text: &str, open: usize, is_queue: impl Fn(&str) -> bool) -> Option<OwnTurns> {
-    let has = |name: &str| memchr::memmem::find(text.as_bytes(), name.as_bytes()).is_some();
-    if !has(STRATEGY) && !has(WEIGHTS) {
-        return None;
-    }
-    let mut members: Vec<(usize, usize, bool)> = Vec::new();
+/// Reads the words among the members of a body that was read before. None where there are none, or where they could be read in two ways.
+pub(super) fn read(text: &str, members: &[Member], is_queue: impl Fn(&str) -> bool) -> Option<OwnTurns> {
+    let mut own = SmallVec::new();
     let [mut strategy, mut weights] = [None; 2];
-    let mut is_clear = true;
-    let read = Scanner::again(text, open, &[]).object(|scanner, key| {
-        let name = key.decode();
-        let span = scanner.skip()?;
-        let mut is_own = false;
+    for (place, member) in members.iter().enumerate().filter(|(_, member)| !member.is_known) {
+        let name = member.name(text);
         for (known, value) in [(STRATEGY, &mut strategy), (WEIGHTS, &mut weights)] {
             match likeness(&name, known) {
                 Likeness::Different => {}
-                Likeness::Exact if value.is_none() => (*value, is_own) = (Some(span), true),
-                Likeness::Exact | Likeness::Variant => is_clear = false,
+                Likeness::Exact if value.is_none() => {
+                    *value = Some(member.value);
+                    own.push(place);
+                }
+                Likeness::Exact | Likeness::Variant => return None,
             }
         }
-        members.push((key.at, span.1, is_own));
-        Ok::<(), ScanError>(())
-    });
-    if read.is_err() || !is_clear || (strategy.is_none() && weights.is_none()) {
+    }
+    if own.is_empty() {
         return None;
     }
     let order = strategy.and_then(|span| QueueOrder::parse(&text_of(slice(text, span)?)?));
     let weights = weights.map(|span| read_weights(text, span, is_queue)).unwrap_or_default();
-    Some(OwnTurns { order, weights, cuts: cuts(&members) })
+    Some(OwnTurns { order, weights, members: own })
 }
 
 /// A table that is none gives no weights.
@@ -65,18 +61,4 @@ fn read_weights(text: &str, (start, _): Span, is_queue: impl Fn(&str) -> bool) -
         Ok::<(), ScanError>(())
     });
     if read.is_ok() { weights } else { BTreeMap::new() }
-}
-
-/// Members: start of the name, end of the value, and whether it is to go.
-pub(super) fn cuts(members: &[(usize, usize, bool)]) -> Vec<Span> {
-    let kept = members.iter().rposition(|(_, _, goes)| !goes).map_or(0, |last| last + 1);
-    // In front of one that stays, a member goes with the comma behind it.
-    let starts = members.iter().skip(1).map(|member| member.0);
-    let before = members[..kept].iter().zip(starts).filter(|(member, _)| member.2);
-    let mut cuts: Vec<Span> = before.map(|(member, next)| (member.0, next)).collect();
-    if let (Some(first), Some(last)) = (members.get(kept), members.last()) {
-        let from = kept.checked_sub(1).map_or(first.0, |before| members[before].1);
-        cuts.push((from, last.1));
-    }
-    cuts
 }

@@ -173,7 +173,11 @@ impl Pools {
     /// and may have their jobs, which a pool `*` may not of an isolated queue.
     ///
     /// Errors: [`PoolError`] for a name that cannot be followed.
-    pub fn of_worker(&self, named: Option<&str>, queues: &[&str]) -> Result<Option<&Pool>, PoolError<'_>> {
+    pub fn of_worker<'q>(
+        &self,
+        named: Option<&str>,
+        queues: impl ExactSizeIterator<Item = &'q str> + Clone,
+    ) -> Result<Option<&Pool>, PoolError<'_>> {
         if let Some(own) = self.own.and_then(|own| self.all.get(own)) {
             let is_its = named.is_none_or(|name| *own.name == *name);
             return if is_its { Ok(Some(own)) } else { Err(PoolError::Other(&own.name)) };
@@ -181,10 +185,10 @@ impl Pools {
         if let Some(name) = named {
             return self.all.iter().find(|pool| *pool.name == *name).map(Some).ok_or(PoolError::Unknown);
         }
-        if queues.is_empty() {
+        if queues.len() == 0 {
             return Ok(None);
         }
-        let fits = |pool: &&Pool| queues.iter().all(|queue| pool.has(queue) && self.permit(Some(pool), queue));
+        let fits = |pool: &&Pool| queues.clone().all(|queue| pool.has(queue) && self.permit(Some(pool), queue));
         let mut fitting = self.all.iter().filter(fits);
         let first = fitting.next();
         Ok(first.filter(|_| fitting.next().is_none()))
@@ -204,7 +208,8 @@ impl Pools {
     /// A queue as the configuration writes it, first that of the worker's pool; none for a queue that it does not name.
     #[must_use]
     pub fn queue<'p>(&'p self, pool: Option<&'p Pool>, queue: &str) -> Option<&'p Arc<str>> {
-        let in_pools = pool.into_iter().chain(&self.all).find_map(|pool| pool.queue(queue));
+        let own = pool.and_then(|pool| pool.queue(queue));
+        let in_pools = own.or_else(|| self.all.iter().find_map(|pool| pool.queue(queue)));
         in_pools.or_else(|| self.weighted.iter().find(|name| ***name == *queue))
     }
 
@@ -250,7 +255,7 @@ mod tests {
     fn a_worker_is_of_the_pool_of_its_sidecar_or_that_it_names_or_that_alone_has_its_queues() {
         let open = pools(None);
         let name = |named: Option<&str>, queues: &[&str]| {
-            open.of_worker(named, queues).map(|pool| pool.map(|pool| pool.name().to_string()))
+            open.of_worker(named, queues.iter().copied()).map(|pool| pool.map(|pool| pool.name().to_string()))
         };
         for (queues, expected) in [
             (&["payments"][..], Some("pay")),
@@ -269,7 +274,7 @@ mod tests {
         for (named, expected) in
             [(None, Ok("mail")), (Some("mail"), Ok("mail")), (Some("pay"), Err(PoolError::Other("mail")))]
         {
-            let pool = own.of_worker(named, &["payments"]).map(|pool| &**pool.unwrap().name());
+            let pool = own.of_worker(named, ["payments"].into_iter()).map(|pool| &**pool.unwrap().name());
             assert_eq!(pool, expected);
         }
     }
@@ -300,7 +305,9 @@ mod tests {
     fn an_isolated_queue_has_its_pool_also_beside_a_pool_of_all_queues() {
         let all = vec![pool("pay", &["payments"], true), pool("general", &["*"], false)];
         let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() }, None);
-        let name = |queues: &[&str]| pools.of_worker(None, queues).unwrap().map(|pool| pool.name().to_string());
+        let name = |queues: &[&str]| {
+            pools.of_worker(None, queues.iter().copied()).unwrap().map(|pool| pool.name().to_string())
+        };
         assert_eq!([name(&["payments"]), name(&["email"])], [Some("pay".to_owned()), Some("general".to_owned())]);
         assert_eq!(name(&["payments", "email"]), None);
     }
@@ -308,9 +315,9 @@ mod tests {
     #[test]
     fn a_pool_takes_turns_by_the_specification_s_default_and_by_itself() {
         let pools = pools(None);
-        let pool = pools.of_worker(Some("pay"), &[]).unwrap().unwrap();
+        let pool = pools.of_worker(Some("pay"), [].into_iter()).unwrap().unwrap();
         assert_eq!((pool.rules().strategy, pool.is_silent()), (QueueOrder::RoundRobin, true));
-        assert_ne!(pool.rules(), pools.of_worker(Some("gpu"), &[]).unwrap().unwrap().rules());
+        assert_ne!(pool.rules(), pools.of_worker(Some("gpu"), [].into_iter()).unwrap().unwrap().rules());
     }
 
     proptest! {
@@ -323,7 +330,7 @@ mod tests {
             // Pool n has queue n; the last queue is in none.
             let all = (0..4).map(|at| pool(&format!("p{at}"), &[&format!("q{at}")], isolated[at])).collect();
             let pools = Pools::of(&Scheduling { pools: all, ..Scheduling::default() }, None);
-            let own = worker.map(|at| pools.of_worker(Some(&format!("p{at}")), &[]).unwrap().unwrap());
+            let own = worker.map(|at| pools.of_worker(Some(&format!("p{at}")), [].into_iter()).unwrap().unwrap());
             let is_open = queue == 4 || !isolated[queue] || worker == Some(queue);
             prop_assert_eq!(pools.permit(own, &format!("q{queue}")), is_open);
         }

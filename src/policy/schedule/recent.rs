@@ -34,7 +34,11 @@ impl Recent {
     }
 
     fn move_to(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.began).as_nanos() / self.part.as_nanos();
+        let since = now.saturating_duration_since(self.began);
+        if since < self.part {
+            return;
+        }
+        let passed = since.as_nanos() / self.part.as_nanos();
         for _ in 0..passed.min(self.counts.len() as u128) {
             self.newest = (self.newest + 1) % self.counts.len();
             self.counts[self.newest] = 0;

@@ -27,7 +27,7 @@ pub struct Rules {
     /// The order of turns.
     pub strategy: QueueOrder,
     /// Weights by queue, 1 to [`QueueOrder::WEIGHT_MAX`]; a queue that is not named has 1. Only [`QueueOrder::Weighted`] heeds them.
-    pub weights: BTreeMap<String, u32>,
+    pub weights: Arc<BTreeMap<String, u32>>,
     /// The least that each queue gets; none without starvation prevention.
     pub floor: Option<Floor>,
     /// The pool of the workers, which take no turns together with others; none for workers of no pool.
@@ -48,13 +48,14 @@ impl Rules {
     #[must_use]
     pub fn of(scheduling: &Scheduling) -> Self {
         let strategy = scheduling.strategy.unwrap_or_default();
-        Self { strategy, weights: scheduling.weights.clone(), floor: scheduling.floor.map(Floor::of), pool: None }
+        let (weights, floor) = (Arc::new(scheduling.weights.clone()), scheduling.floor.map(Floor::of));
+        Self { strategy, weights, floor, pool: None }
     }
 
     /// The rules of a pool. Spec: fair-scheduling 6.1.
     pub(super) fn of_pool(pool: &PoolConfig, name: Arc<str>) -> Self {
         let strategy = pool.strategy.unwrap_or(QueueOrder::RoundRobin);
-        let (weights, floor) = (pool.weights.clone(), pool.floor.map(Floor::of));
+        let (weights, floor) = (Arc::new(pool.weights.clone()), pool.floor.map(Floor::of));
         Self { strategy, weights, floor, pool: Some(name) }
     }
 

@@ -30,8 +30,7 @@ impl ShardTurns {
             self.0.push((place, Turns::of_shards(weights, draw(), now)));
             self.0.len() - 1
         });
-        let places: Vec<usize> = (0..weights.len()).collect();
-        self.0[at].1.plan(count, &places, |_| None, now)
+        self.0[at].1.plan(count, |_| true, |_| None, now)
     }
 
     /// Notes the end of a call.

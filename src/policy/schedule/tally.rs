@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foldhash::fast::RandomState;
+
 use super::recent::Recent;
 use super::waits::Waits;
 
@@ -30,7 +32,7 @@ pub struct Dispatched {
 pub struct Tally {
     queues: BTreeMap<Arc<str>, Queue>,
     /// The pool that each worker has fetched for, and when it did last.
-    workers: HashMap<String, (Arc<str>, Instant)>,
+    workers: HashMap<String, (Arc<str>, Instant), RandomState>,
     /// The queues that starve, and the pools without a place.
     pub waits: Waits,
 }
@@ -77,7 +79,10 @@ impl Tally {
     /// A worker has fetched for a pool.
     pub fn fetched(&mut self, worker: &str, pool: &Arc<str>, now: Instant) {
         if let Some(known) = self.workers.get_mut(worker) {
-            *known = (Arc::clone(pool), now);
+            if known.0 != *pool {
+                known.0 = Arc::clone(pool);
+            }
+            known.1 = now;
             return;
         }
         if self.workers.len() >= WORKERS_MAX {

@@ -27,8 +27,7 @@ impl Server {
     fn fetch(&mut self, turns: &mut Turns, times: u64, count: u64) -> Vec<u64> {
         let (mut all, now) = (vec![0; self.0.len()], Instant::now());
         for _ in 0..times {
-            let places: Vec<usize> = (0..self.0.len()).collect();
-            let call = turns.plan(count, &places, |_| None, now);
+            let call = turns.plan(count, |_| true, |_| None, now);
             let came = self.serve(&call);
             turns.end(&call, End::Came(&came), now);
             all.iter_mut().zip(&came).for_each(|(all, came)| *all += came);
@@ -38,7 +37,8 @@ impl Server {
 }
 
 fn rules(strategy: QueueOrder, weights: &[(&str, u32)], floor: Option<Floor>) -> Rules {
-    let weights = weights.iter().map(|(queue, weight)| ((*queue).to_owned(), *weight)).collect();
+    let weights = weights.iter().map(|(queue, weight)| ((*queue).to_owned(), *weight)).collect::<BTreeMap<_, _>>();
+    let weights = weights.into();
     Rules { strategy, weights, floor, pool: None }
 }
 
@@ -84,7 +84,7 @@ fn the_deepest_queue_is_first_and_jobs_that_were_taken_since_do_not_count() {
     let mut came = [0; 3];
     for _ in 0..10 {
         let depth = |place: usize| [Some((2, now)), Some((10, now)), None][place];
-        let call = turns.plan(1, &[0, 1, 2], depth, now);
+        let call = turns.plan(1, |_| true, depth, now);
         came[call.order[0]] += 1;
         turns.end(&call, End::Came(&server.serve(&call)), now);
     }
@@ -95,13 +95,13 @@ fn the_deepest_queue_is_first_and_jobs_that_were_taken_since_do_not_count() {
 fn calls_under_way_count_and_one_that_failed_does_not() {
     let mut turns = turns(&rules(QueueOrder::RoundRobin, &[], None), &QUEUES);
     let now = Instant::now();
-    let calls: Vec<_> = (0..3).map(|_| turns.plan(1, &[0, 1, 2], |_| None, now)).collect();
+    let calls: Vec<_> = (0..3).map(|_| turns.plan(1, |_| true, |_| None, now)).collect();
     let mut heads: Vec<_> = calls.iter().map(|call| call.order[0]).collect();
     let first = heads[0];
     heads.sort_unstable();
     assert_eq!(heads, [0, 1, 2], "three calls at once are for three queues");
     turns.end(&calls[0], End::Failed, now);
-    assert_eq!(turns.plan(1, &[0, 1, 2], |_| None, now).order[0], first);
+    assert_eq!(turns.plan(1, |_| true, |_| None, now).order[0], first);
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn whatever_is_asked_for_and_comes_each_queue_is_asked_once_and_nothing_overflow
     for count in [0, 1, 2, 64, 1_000, u64::MAX] {
         let mut turns = turns(&rules(QueueOrder::Weighted, &[("q3", 1_000)], floor), &queues);
         for end in [End::Failed, End::Came(&[0; 9]), End::Came(&[10_000; 9]), End::Came(&[]), End::Came(&[1; 9])] {
-            let call = turns.plan(count, &[8, 0, 1, 2, 3, 4, 5, 6, 7], |_| None, Instant::now());
+            let call = turns.plan(count, |_| true, |_| None, Instant::now());
             let mut places = call.order.clone();
             places.sort_unstable();
             assert!(places.into_iter().eq(0..9) && call.count == count, "{call:?}");
             turns.end(&call, end, Instant::now());
         }
     }
-    let none = turns(&rules(QueueOrder::RoundRobin, &[], None), &QUEUES).plan(4, &[], |_| None, Instant::now());
+    let none = turns(&rules(QueueOrder::RoundRobin, &[], None), &QUEUES).plan(4, |_| false, |_| None, Instant::now());
     assert!(none.order.is_empty());
 }
 
@@ -130,7 +130,7 @@ fn floors_take_no_more_than_their_part_of_calls_for_many_jobs_and_of_failed_ones
     for count in [1, 5, 20, 100] {
         let mut turns = turns(&rules(QueueOrder::Strict, &[], floor), &queues);
         for _ in 0..50 {
-            let call = turns.plan(count, &[0, 1, 2, 3, 4], |_| None, Instant::now());
+            let call = turns.plan(count, |_| true, |_| None, Instant::now());
             turns.end(&call, End::Failed, Instant::now());
         }
         let mut server = Server(vec![1 << 40; 5]);
@@ -146,15 +146,41 @@ fn lists_are_kept_apart_and_the_oldest_is_forgotten() {
     let begin = Instant::now();
     let draw = || Draw::from_seed(1);
     const HERE: RegionIndex = RegionIndex::new(0);
-    let first = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, &[0, 1], |_| None, begin);
-    let second = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, &[0, 1], |_| None, begin);
+    let first = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin).plan(1, |_| true, |_| None, begin);
+    let second = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin).plan(1, |_| true, |_| None, begin);
     assert_ne!(first.order, second.order);
     for at in 1..=64 {
         let name = format!("q{at}");
-        lists.turns(HERE, &[&name, "b"], &rules, draw, begin + Duration::from_secs(at));
+        lists.turns(HERE, [&*name, "b"].into_iter(), &rules, draw, begin + Duration::from_secs(at));
     }
-    let anew = lists.turns(HERE, &["a", "b"], &rules, draw, begin).plan(1, &[0, 1], |_| None, begin);
+    let anew = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin).plan(1, |_| true, |_| None, begin);
     assert_eq!(first.order, anew.order);
+    // The call of a list that was dropped ends without a trace in the one that has its place.
+    lists.end(&first, End::Came(&[100, 0]), begin);
+    let turns = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin);
+    assert_eq!(turns.last().unwrap().came, None);
+    lists.end(&anew, End::Came(&[0, 0]), begin);
+    let turns = lists.turns(HERE, ["a", "b"].into_iter(), &rules, draw, begin);
+    assert_eq!(turns.last().unwrap().came, Some(0));
+}
+
+proptest! {
+    #[test]
+    fn an_order_that_is_kept_is_that_of_turns_that_were_sorted_anew(
+        seed in any::<u64>(),
+        calls in prop::collection::vec((1_u64..4, prop::collection::vec(0_u64..3, 40), any::<bool>()), 1..40),
+        weights in prop::collection::vec(1_u32..9, 1..40),
+    ) {
+        let now = Instant::now();
+        let mut turns = Turns::of_shards(&weights, Draw::from_seed(seed), now);
+        for (count, came, fails) in calls {
+            let mut behind: Vec<_> = turns.queues().map(|turn| turn.behind).enumerate().collect();
+            behind.sort_by(|one, other| one.1.total_cmp(&other.1));
+            let call = turns.plan(count, |_| true, |_| None, now);
+            prop_assert_eq!(&call.order, &behind.iter().map(|(place, _)| *place).collect::<Vec<_>>());
+            turns.end(&call, if fails { End::Failed } else { End::Came(&came[..weights.len()]) }, now);
+        }
+    }
 }
 
 /// One run of a fleet whose workers ask at random for jobs of queues that are full, but for one that comes and goes.
@@ -186,8 +212,7 @@ fn run(run: &Run, mut draw: Draw) -> (Vec<(u64, usize)>, usize) {
             server.0[at_random] = draw.below(30);
         }
         let sidecar = usize::try_from(draw.below(run.sidecars as u64)).unwrap();
-        let places: Vec<usize> = (0..run.queues).collect();
-        under_way.push((sidecar, fleet[sidecar].plan(1, &places, |_| None, now)));
+        under_way.push((sidecar, fleet[sidecar].plan(1, |_| true, |_| None, now)));
         while under_way.len() as u64 > draw.below(4) {
             let (sidecar, call) = under_way.remove(0);
             let jobs = server.serve(&call);
@@ -240,14 +265,13 @@ proptest! {
         let names: Vec<String> = (0..weights.len()).map(|at| format!("q{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let by_name: BTreeMap<String, u32> = names.iter().map(|name| (*name).to_owned()).zip(weights.iter().copied()).collect();
-        let rules = Rules { strategy: QueueOrder::Weighted, weights: by_name, floor: None, pool: None };
+        let rules = Rules { strategy: QueueOrder::Weighted, weights: by_name.into(), floor: None, pool: None };
         let (now, mut server) = (Instant::now(), Server(vec![1 << 40; names.len()]));
         let mut turns = Turns::new(&rules, &names, Draw::from_seed(seed), now);
         let sum: u32 = weights.iter().sum();
         let mut heads_at = vec![0; names.len()];
-        let places: Vec<usize> = (0..names.len()).collect();
         for at in 1..=usize::try_from(3 * sum).unwrap() {
-            let call = turns.plan(1, &places, |_| None, now);
+            let call = turns.plan(1, |_| true, |_| None, now);
             heads_at[call.order[0]] = at;
             turns.end(&call, End::Came(&server.serve(&call)), now);
             for (weight, head_at) in weights.iter().zip(&heads_at) {

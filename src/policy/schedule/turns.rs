@@ -30,14 +30,8 @@ pub struct Call {
     pub count: u64,
     /// The part of them that was owed to the first queue. Units: millionths.
     paid: u64,
-}
-
-impl Call {
-    /// A call in this order, which no turns are noted for.
-    #[must_use]
-    pub const fn as_listed(order: Vec<usize>, count: u64) -> Self {
-        Self { order, count, paid: 0 }
-    }
+    /// The number of the list that it is of.
+    pub(super) list: u64,
 }
 
 /// The end of a call.
@@ -55,6 +49,10 @@ pub struct Turns {
     strategy: QueueOrder,
     floor: Option<Floor>,
     queues: Vec<Queue>,
+    /// The number of the list among those that are kept; 0 for a list of shards.
+    pub(super) list: u64,
+    /// All places, in the order of the last call.
+    order: Vec<usize>,
     /// The jobs of all queues in the last interval.
     recent: Recent,
     /// The number of the last turn.
@@ -130,8 +128,19 @@ impl Queue {
     }
 }
 
+/// When a floor owes a queue a turn.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    /// It is owed so many jobs.
+    count: u64,
+    /// Its last turn was then, or earlier.
+    since: Option<Instant>,
+}
+
 /// The least is served first: queues that are owed a turn, by the number of their last one, then by the strategy, then as listed.
-type Rank = (bool, Option<u64>, u64, u64, usize);
+type Rank = (u64, u64, u64, usize);
+/// In place of the number of a last turn, for queues that are owed none.
+const NOT_OWED: u64 = u64::MAX;
 
 impl Turns {
     /// The turns of `queues`. By `draw` the first turns of many sidecars differ.
@@ -147,6 +156,8 @@ impl Turns {
             strategy: rules.strategy,
             floor: rules.floor,
             queues: queues.iter().map(queue).collect(),
+            list: 0,
+            order: (0..queues.len()).collect(),
             recent: Recent::new(interval, now),
             turn: FIRST_TURN,
             last: None,
@@ -160,17 +171,18 @@ impl Turns {
             let step = STEP / u64::from((*weight).clamp(1, QueueOrder::WEIGHT_MAX));
             Queue { step, account: Account::new(draw.below(step), draw.below(FIRST_TURN), now), depth: None }
         };
-        let queues = weights.iter().map(shard).collect();
+        let (queues, order) = (weights.iter().map(shard).collect(), (0..weights.len()).collect());
         let recent = Recent::new(Duration::ZERO, now);
-        Self { strategy: QueueOrder::Weighted, floor: None, queues, recent, turn: FIRST_TURN, last: None }
+        let (list, turn) = (0, FIRST_TURN);
+        Self { strategy: QueueOrder::Weighted, floor: None, queues, list, order, recent, turn, last: None }
     }
 
-    /// The call for `count` jobs of the queues at these places of the list, each once. It is to be ended by [`Self::end`].
+    /// The call for `count` jobs of the queues at those places of the list that are `wanted`. It is to be ended by [`Self::end`].
     /// `depth_of` gives the depth of a place, where it is known; only [`QueueOrder::LeastLoaded`] asks.
     pub fn plan(
         &mut self,
         count: u64,
-        places: &[usize],
+        wanted: impl Fn(usize) -> bool,
         depth_of: impl Fn(usize) -> Option<Depth>,
         now: Instant,
     ) -> Call {
@@ -182,12 +194,13 @@ impl Turns {
                 }
             }
         }
-        let asked = count.clamp(1, COUNT_MAX);
-        let mut order = places.to_vec();
-        order.sort_by_cached_key(|place| self.rank(*place, asked, now));
-        self.last = order.first().map(|head| self.call(*head, asked, now));
-        let paid = order.first().map_or(0, |head| self.pay(*head, asked, now));
-        Call { order, count, paid }
+        let due = Due { count: count.clamp(1, COUNT_MAX), since: self.due_since(now) };
+        self.sort(due);
+        let mut order = self.order.clone();
+        order.retain(|place| wanted(*place));
+        self.last = order.first().map(|head| self.call(*head, due, now));
+        let paid = order.first().map_or(0, |head| self.pay(*head, due.count, now));
+        Call { order, count, paid, list: self.list }
     }
 
     /// Notes the end of a call.
@@ -198,6 +211,10 @@ impl Turns {
             self.take_back(head, asked, call.paid);
             return;
         };
+        if came.iter().all(|jobs| *jobs == 0) {
+            self.end_empty(call, head, asked, now);
+            return;
+        }
         let of = |place: usize| came.get(place).copied().unwrap_or_default();
         let total = call.order.iter().map(|place| of(*place)).sum();
         if let Some(last) = &mut self.last {
@@ -219,11 +236,17 @@ impl Turns {
         // A region serves the queues in their order: those before the last one with jobs are empty, and all of them where none came.
         let last = call.order.iter().rposition(|place| of(*place) > 0).unwrap_or(call.order.len());
         for &place in call.order[..last].iter().filter(|place| of(**place) < asked) {
-            self.turn += 1;
-            let account = &mut self.queues[place].account;
-            account.found_empty(served.unwrap_or_default());
-            (account.turn, account.turn_at) = (self.turn, now);
+            self.found_empty(place, served.unwrap_or_default(), now);
         }
+    }
+
+    /// No job came: each queue has had its turn.
+    fn end_empty(&mut self, call: &Call, head: usize, asked: u64, now: Instant) {
+        if let Some(last) = &mut self.last {
+            last.came = Some(0);
+        }
+        self.take_back(head, asked - 1, call.paid);
+        call.order.iter().for_each(|place| self.found_empty(*place, 0, now));
     }
 
     /// The last call; none before the first.
@@ -241,9 +264,9 @@ impl Turns {
         })
     }
 
-    fn call(&self, head: usize, count: u64, now: Instant) -> LastCall {
+    fn call(&self, head: usize, due: Due, now: Instant) -> LastCall {
         let reason = match self.strategy {
-            _ if self.is_owed(&self.queues[head].account, count, now) => HeadReason::Floor,
+            _ if self.is_owed(&self.queues[head].account, due) => HeadReason::Floor,
             QueueOrder::Strict => HeadReason::Listed,
             QueueOrder::RoundRobin | QueueOrder::Weighted => HeadReason::Turn,
             QueueOrder::LeastLoaded => HeadReason::Deepest,
@@ -251,22 +274,40 @@ impl Turns {
         LastCall { head, reason, came: None, at: now }
     }
 
-    fn rank(&self, place: usize, count: u64, now: Instant) -> Rank {
+    /// Puts all places in their order. Between two calls mostly the first one falls back: from the end on, a place goes behind those that come before it.
+    fn sort(&mut self, due: Due) {
+        let mut order = std::mem::take(&mut self.order);
+        let mut next = order.last().map(|place| self.rank(*place, due));
+        for from in (1..order.len()).rev() {
+            let rank = self.rank(order[from - 1], due);
+            if next.is_some_and(|next| next < rank) {
+                let before = order[from..].partition_point(|place| self.rank(*place, due) < rank);
+                order[from - 1..from + before].rotate_left(1);
+            } else {
+                next = Some(rank);
+            }
+        }
+        self.order = order;
+    }
+
+    fn rank(&self, place: usize, due: Due) -> Rank {
         let queue = &self.queues[place];
-        let is_owed = self.is_owed(&queue.account, count, now);
+        let turn = if self.is_owed(&queue.account, due) { queue.account.turn } else { NOT_OWED };
         let (first, then) = match self.strategy {
             QueueOrder::Strict => (0, 0),
             QueueOrder::RoundRobin | QueueOrder::Weighted => (queue.account.next, 0),
             QueueOrder::LeastLoaded => (u64::MAX - queue.left(), queue.account.next),
         };
-        (!is_owed, is_owed.then_some(queue.account.turn), first, then, place)
+        (turn, first, then, place)
     }
 
-    fn is_owed(&self, account: &Account, count: u64, now: Instant) -> bool {
-        self.floor.is_some_and(|floor| {
-            account.is_owed(count)
-                || now.saturating_duration_since(account.turn_at) >= floor.interval / TURNS_AN_INTERVAL
-        })
+    /// A queue whose last turn was then, or earlier, is owed one by its floor.
+    fn due_since(&self, now: Instant) -> Option<Instant> {
+        now.checked_sub(self.floor?.interval / TURNS_AN_INTERVAL)
+    }
+
+    fn is_owed(&self, account: &Account, due: Due) -> bool {
+        self.floor.is_some() && (account.is_owed(due.count) || due.since.is_some_and(|since| account.turn_at <= since))
     }
 
     /// The floor owes every queue its share of the jobs that came.
@@ -285,6 +326,14 @@ impl Turns {
         let queue = &mut self.queues[place];
         (queue.account.turn, queue.account.turn_at) = (self.turn, now);
         queue.account.pay(queue.step, count)
+    }
+
+    /// A queue has no jobs, which is its turn.
+    fn found_empty(&mut self, place: usize, served: u64, now: Instant) {
+        self.turn += 1;
+        let account = &mut self.queues[place].account;
+        account.found_empty(served);
+        (account.turn, account.turn_at) = (self.turn, now);
     }
 
     fn take_back(&mut self, place: usize, count: u64, paid: u64) {

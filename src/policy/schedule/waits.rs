@@ -2,9 +2,11 @@
 //!
 //! Spec: fair-scheduling 11.1.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
 
 /// Queues that are watched at most: workers of a pod ask for a few, and made-up ones make room.
 const QUEUES_MAX: usize = 256;
@@ -14,7 +16,7 @@ const OVERLOAD_LASTS: Duration = Duration::from_secs(30);
 /// The queues that workers ask for. Bounded: 256 queues, and the pools of the configuration.
 #[derive(Debug, Default)]
 pub struct Waits {
-    queues: BTreeMap<String, Wait>,
+    queues: HashMap<String, Wait, RandomState>,
     /// When a worker of a pool last found no place, and whether that is reported.
     overloads: BTreeMap<Arc<str>, (Instant, bool)>,
 }
@@ -24,8 +26,8 @@ struct Wait {
     /// The queue as the configuration writes it.
     row: Arc<str>,
     interval: Duration,
-    /// When a worker last asked for its jobs.
-    asked_at: Instant,
+    /// An interval after a worker last asked for its jobs: from then on none does.
+    unasked_at: Instant,
     /// When it last gave a job, or was empty.
     since: Instant,
     /// When its region is to be asked again for its jobs; none once it is reported as starved.
@@ -54,10 +56,10 @@ impl Waits {
     pub fn asked(&mut self, queue: &str, row: &Arc<str>, interval: Duration, now: Instant) {
         if let Some(wait) = self.queues.get_mut(queue) {
             // Without workers no queue can give a job.
-            if now.saturating_duration_since(wait.asked_at) > wait.interval {
+            if now > wait.unasked_at {
                 wait.begin(now);
             }
-            wait.asked_at = now;
+            wait.unasked_at = now + interval;
             if wait.interval != interval || wait.row != *row {
                 (wait.interval, wait.row) = (interval, Arc::clone(row));
                 wait.begin(now);
@@ -65,11 +67,11 @@ impl Waits {
             return;
         }
         if self.queues.len() >= QUEUES_MAX {
-            self.queues.retain(|_, wait| now.saturating_duration_since(wait.asked_at) <= wait.interval);
+            self.queues.retain(|_, wait| now <= wait.unasked_at);
         }
         if self.queues.len() < QUEUES_MAX {
-            let due_at = Some(now + interval);
-            let wait = Wait { row: Arc::clone(row), interval, asked_at: now, since: now, due_at };
+            let end = now + interval;
+            let wait = Wait { row: Arc::clone(row), interval, unasked_at: end, since: now, due_at: Some(end) };
             self.queues.insert(queue.to_owned(), wait);
         }
     }
@@ -86,12 +88,13 @@ impl Waits {
     pub fn due(&mut self, now: Instant) -> Vec<Starving> {
         let mut due = Vec::new();
         for (queue, wait) in &mut self.queues {
-            let is_asked_for = now.saturating_duration_since(wait.asked_at) <= wait.interval;
+            let is_asked_for = now <= wait.unasked_at;
             if is_asked_for && wait.due_at.is_some_and(|at| at <= now) {
                 wait.due_at = Some(now + wait.interval);
                 due.push(Starving { queue: queue.clone(), row: Arc::clone(&wait.row) });
             }
         }
+        due.sort_unstable_by(|one, other| one.queue.cmp(&other.queue));
         due
     }
 
@@ -111,15 +114,18 @@ impl Waits {
         is_new.then_some(idle)
     }
 
-    /// The queues that are reported as starved and gave no job since.
-    pub fn starved(&self) -> impl Iterator<Item = &str> {
-        self.queues.iter().filter(|(_, wait)| wait.due_at.is_none()).map(|(queue, _)| queue.as_str())
+    /// The queues that are reported as starved and gave no job since, by name.
+    #[must_use]
+    pub fn starved(&self) -> Vec<&str> {
+        let starved = self.queues.iter().filter(|(_, wait)| wait.due_at.is_none());
+        sorted(starved.map(|(queue, _)| queue.as_str()))
     }
 
-    /// The queues that workers ask for, of those that the configuration writes so.
+    /// The queues that workers ask for, of those that the configuration writes so, by name.
     pub fn asked_for<'w>(&'w self, rows: impl Iterator<Item = &'w Arc<str>>) -> impl Iterator<Item = String> {
         let rows: Vec<&Arc<str>> = rows.collect();
-        self.queues.iter().filter(move |(_, wait)| rows.contains(&&wait.row)).map(|(queue, _)| queue.clone())
+        let asked_for = self.queues.iter().filter(|(_, wait)| rows.contains(&&wait.row));
+        sorted(asked_for.map(|(queue, _)| queue.as_str())).into_iter().map(str::to_owned)
     }
 
     /// A worker of a pool found all of its places taken.
@@ -142,6 +148,12 @@ impl Waits {
         })
         .collect()
     }
+}
+
+fn sorted<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    names
 }
 
 #[cfg(test)]
@@ -186,12 +198,12 @@ mod tests {
         scene.asked(0, 40);
         assert!(!scene.is_due(29) && scene.is_due(31) && !scene.is_due(32), "asked for once an interval");
         assert_eq!((scene.found(5, 31), scene.found(5, 32)), (Some(31), None));
-        assert_eq!(scene.0.starved().collect::<Vec<_>>(), ["mail"]);
+        assert_eq!(scene.0.starved(), ["mail"]);
         scene.asked(50, 90);
         assert!(!scene.is_due(90), "reported already");
         let now = scene.at(90);
         scene.0.came("mail", now);
-        assert_eq!(scene.0.starved().count(), 0);
+        assert_eq!(scene.0.starved().len(), 0);
         scene.asked(100, 120);
         assert!(!scene.is_due(119) && scene.is_due(120));
         assert_eq!(scene.found(1, 120), Some(30));

@@ -156,7 +156,7 @@ fn stats(figures: &Figures, is_of_fleet: bool) -> Value {
 
 /// The queues that starve, and the lists of queues that workers ask for, with the turns of each queue and the last call.
 fn explained(proxy: &Proxy) -> (Vec<String>, Vec<Value>) {
-    let starved = proxy.shared.tally.lock().waits.starved().map(str::to_owned).collect();
+    let starved = proxy.shared.tally.lock().waits.starved().into_iter().map(str::to_owned).collect();
     (starved, turns(proxy, proxy.shared.registry.clock().now()))
 }
 

@@ -30,10 +30,10 @@ use std::time::{Duration, Instant};
 use crate::net::IncomingBody;
 use http::{Request, Response};
 
-use self::paused::without_paused;
+use self::paused::leave_out_paused;
 use self::pooled::of_pool;
-use self::round::{Local, Round};
-use self::turn::NAME_BYTES_MAX;
+use self::round::{Call, Local, Round};
+use self::turn::{NAME_BYTES_MAX, rules};
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
 use crate::policy::Pool;
@@ -61,36 +61,37 @@ pub(crate) async fn fetch(
     exchange: &mut Exchange,
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let (mut head, mut body) = read(proxy, exchange, request).await?;
+    let (mut head, body) = read(proxy, exchange, request).await?;
     let (halts, pauses) = proxy.with_view(|view| (view.maintenance || view.fetch_waits, view.pauses.clone()));
     if halts {
         return Ok(handed_out(exchange, &[]));
     }
-    let mut pool = None;
-    if !proxy.shared.pools.is_empty() {
-        (pool, body) = of_pool(proxy, body)?;
-    }
-    if let Some(pauses) = pauses.filter(|pauses| pauses.has_queues()) {
-        let Some(rest) = without_paused(proxy, &pauses, body) else { return Ok(handed_out(exchange, &[])) };
-        body = rest;
+    let mut claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth);
+    let pool = if proxy.shared.pools.is_empty() { None } else { of_pool(proxy, claims.as_mut().map_err(|it| &*it))? };
+    if let Some(pauses) = pauses.filter(|pauses| pauses.has_queues())
+        && !leave_out_paused(&pauses, claims.as_mut())
+    {
+        return Ok(handed_out(exchange, &[]));
     }
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
     head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;
-    // A call that servers could read in two ways is judged by the local region only.
-    let claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth);
     if let Some(shards) = proxy.shared.shards.as_deref() {
-        // Nor could its queues be taken for those that have shards.
+        // A call that servers could read in two ways could not be taken for one of queues that have shards.
         let claims = claims.as_ref().map_err(ErrorDocument::from_fault)?;
         claims.queues().try_for_each(|queue| refuse_shard(Some(shards), queue))?;
     }
-    let claims = claims.ok();
-    let worker_id = claims.as_ref().and_then(FetchRequest::worker_id);
+    // Elsewhere it is judged by the local region only.
+    let rules = claims.as_mut().ok().and_then(|claims| rules(proxy, claims, pool));
+    let claims = claims.as_ref().ok();
+    let worker_id = claims.and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);
+    let now = proxy.shared.registry.clock().now();
     if proxy.shared.pools.name_queues() {
-        count_call(proxy, claims.as_ref(), worker, pool);
+        count_call(proxy, claims, (worker, pool), now);
     }
     let started = Instant::now();
-    let mut round = Round::begin(proxy, exchange.matched.class, head, &body, claims.as_ref(), (worker, pool));
+    let call = Call { class: exchange.matched.class, head, body: &body, claims, worker, pool, rules, now };
+    let mut round = Round::begin(proxy, call);
     round.take_kept();
     // No job is claimed for a disconnected worker.
     if !exchange.client().is_disconnected() && round.take_places() {
@@ -109,14 +110,20 @@ pub(crate) async fn fetch(
 }
 
 /// Counts a call of a worker of this pool, or of none, for the figures of queues and pools.
-fn count_call(proxy: &Proxy, claims: Option<&FetchRequest<'_>>, worker: Option<&str>, pool: Option<&Pool>) {
-    let (shared, now) = (&proxy.shared, proxy.shared.registry.clock().now());
+fn count_call(
+    proxy: &Proxy,
+    claims: Option<&FetchRequest<'_>>,
+    (worker, pool): (Option<&str>, Option<&Pool>),
+    now: Instant,
+) {
+    let shared = &proxy.shared;
     let mut tally = shared.tally.lock();
     if let Some(pool) = pool {
         tally.fetched(worker.unwrap_or_default(), pool.name(), now);
     }
     let interval = pool.map_or(&shared.queue_rules, Pool::rules).interval();
-    for queue in claims.into_iter().flat_map(FetchRequest::queues).filter(|queue| queue.len() <= NAME_BYTES_MAX) {
+    let Some(claims) = claims else { return };
+    for queue in claims.queues().filter(|queue| queue.len() <= NAME_BYTES_MAX) {
         if let Some(row) = shared.pools.queue(pool, queue) {
             tally.waits.asked(queue, row, interval, now);
         }

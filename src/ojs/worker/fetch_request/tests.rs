@@ -78,12 +78,11 @@ fn a_part_asks_for_less_and_keeps_every_other_byte() {
 }
 
 fn in_order(body: &str, count: usize, order: &[usize]) -> String {
-    together(claims(body).in_order(
-        &Bytes::copy_from_slice(body.as_bytes()),
-        count,
-        order,
-        claims(body).own_turns().as_ref(),
-    ))
+    let mut claims = claims(body);
+    if let Some(own) = claims.own_turns() {
+        claims.leave_out_turns(&own);
+    }
+    together(claims.in_order(&Bytes::copy_from_slice(body.as_bytes()), count, order))
 }
 
 #[test]
@@ -129,8 +128,27 @@ fn the_words_of_a_worker_about_turns_are_read_and_those_with_two_readings_are_no
         assert_eq!((read(&body), claims(&body).queues().count()), (None, 5), "{body}");
     }
     let body = format!(r#"{{"strategy":7,{queues}}}"#);
-    let (claims, bytes) = (claims(&body), Bytes::copy_from_slice(body.as_bytes()));
-    assert_eq!(together(claims.without(&bytes, &claims.own_turns().unwrap())), format!("{{{queues}}}"));
+    let (mut claims, bytes) = (claims(&body), Bytes::copy_from_slice(body.as_bytes()));
+    claims.leave_out_turns(&claims.own_turns().unwrap());
+    assert_eq!(together(claims.whole(&bytes)), format!("{{{queues}}}"));
+}
+
+#[test]
+fn words_that_stand_side_by_side_are_left_out_together_and_queues_with_them() {
+    for (body, rest) in [
+        (r#"{"queues":["a","b"],"pool":"p","strategy":"strict"}"#, r#"{"queues":["b"]}"#),
+        (r#"{"weights":{},"pool":"p","queues":["a","b"]}"#, r#"{"queues":["b"]}"#),
+        (r#"{"pool":"p" , "queues":["a","b"] , "weights":{"a":1},"n":0}"#, r#"{"queues":["b"] , "n":0}"#),
+    ] {
+        let (mut claims, bytes) = (claims(body), Bytes::copy_from_slice(body.as_bytes()));
+        let (pool, turns) = (claims.own_pool().unwrap().unwrap(), claims.own_turns().unwrap());
+        claims.leave_out_pool(&pool);
+        claims.keep_queues(|queue| queue == "b");
+        claims.leave_out_turns(&turns);
+        assert_eq!(together(claims.whole(&bytes)), rest, "{body}");
+        assert_eq!(together(claims.in_order(&bytes, 1, &[0])), rest, "{body}");
+        assert_eq!(together(claims.part(&bytes, 1, |_| true)), rest, "{body}");
+    }
 }
 
 proptest! {

@@ -13,7 +13,7 @@ impl Round<'_, '_> {
         let bounded = self.pool.and_then(|pool| Some((pool, pool.concurrency()?)));
         let Some((pool, most)) = bounded else { return true };
         let missing = self.missing().unwrap_or_default() as u64;
-        let now = self.proxy.shared.registry.clock().now();
+        let now = self.now;
         let places = self.proxy.shared.journal.ask_places(pool.name(), missing, || pool.bound(now));
         let is_left = places.left() > 0;
         // Where its workers hold no job, the fleet has its places, or the hub was not asked yet.

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
-use tokio::time::Instant;
+use tokio::time::Instant as Deadline;
 
 use super::claim::{claimant, lease, place, tally};
 use super::sharded::{Sharded, ShardedCall};
@@ -18,7 +18,7 @@ use crate::net::ClientSide;
 use crate::ojs::Class;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::outcome::Moment;
-use crate::policy::{GuardClass, Pool, RegionIndex};
+use crate::policy::{GuardClass, Pool, QueueRules, RegionIndex};
 use crate::proxy::{
     call::{
         ask::{NoAnswer, Question, ask},
@@ -62,21 +62,31 @@ pub(super) struct Round<'p, 'b> {
     turn: Option<Turn<'p, 'b>>,
     sharded: Option<Sharded<'p>>,
     pub(super) pool: Option<&'p Pool>,
+    /// When the call was read.
+    pub(super) now: Instant,
     /// The places that its pool has for further jobs; none without a bound.
     pub(super) places: Option<AskedPlaces>,
 }
 
+/// A FETCH as it was read.
+pub(super) struct Call<'p, 'b> {
+    pub(super) class: Class,
+    pub(super) head: Head,
+    pub(super) body: &'b Bytes,
+    /// Its parameters; none where servers could read it in two ways.
+    pub(super) claims: Option<&'b FetchRequest<'b>>,
+    pub(super) worker: Option<&'b str>,
+    pub(super) pool: Option<&'p Pool>,
+    /// How its queues take turns; none where they stay in their order.
+    pub(super) rules: Option<Cow<'p, QueueRules>>,
+    pub(super) now: Instant,
+}
+
 impl<'p, 'b> Round<'p, 'b> {
-    pub(super) fn begin(
-        proxy: &'p Proxy,
-        class: Class,
-        head: Head,
-        body: &'b Bytes,
-        claims: Option<&'b FetchRequest<'b>>,
-        (worker, pool): (Option<&'b str>, Option<&'p Pool>),
-    ) -> Self {
+    pub(super) fn begin(proxy: &'p Proxy, call: Call<'p, 'b>) -> Self {
+        let Call { class, head, body, claims, worker, pool, rules, now } = call;
         let (jobs, local) = (Vec::new(), Local::Unasked);
-        let turn = claims.and_then(|claims| Turn::of(proxy, claims, pool));
+        let turn = claims.zip(rules).map(|(claims, rules)| Turn::new(proxy, claims, rules));
         let sharded = claims.and_then(|claims| Sharded::of(proxy, claims));
         let (base, first, changed, places) = (None, false, false, None);
         Self {
@@ -94,6 +104,7 @@ impl<'p, 'b> Round<'p, 'b> {
             turn,
             sharded,
             pool,
+            now,
             places,
         }
     }
@@ -112,12 +123,11 @@ impl<'p, 'b> Round<'p, 'b> {
         }
         let Some(claimant) = self.claimant() else { return };
         let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
-        let now = shared.registry.clock().now();
         let view = shared.registry.view();
         let is_isolated =
             |region: &RegionId| view.index_of(region.as_str()).is_some_and(|it| view.region(it).is_isolated());
         let asked = |job: &KeptJob| claims.queues().any(|name| name == job.queue) && !is_isolated(&job.region);
-        self.jobs = shared.workers.kept.take(&claimant, missing, now, asked);
+        self.jobs = shared.workers.kept.take(&claimant, missing, self.now, asked);
         self.changed = !self.jobs.is_empty();
         shared.metrics.kept_jobs[Became::Given].inc_by(self.jobs.len() as u64);
     }
@@ -141,7 +151,7 @@ impl<'p, 'b> Round<'p, 'b> {
         if is_withheld(proxy, index) {
             return;
         }
-        if let Some(mut call) = self.sharded_call(index, missing, |_| true) {
+        if let Some(mut call) = self.sharded_call(index, missing, |_| true, self.now) {
             let is_answered = self.ask_local_for(index, std::mem::take(&mut call.body)).await;
             self.end_sharded(index, &call, is_answered);
             return;
@@ -151,10 +161,11 @@ impl<'p, 'b> Round<'p, 'b> {
             (Some(claims), Some(missing)) if !self.jobs.is_empty() || self.places.is_some() => {
                 self.ask_local_for(index, claims.part(self.body, missing, |_| true).into_vec()).await;
             }
-            _ => {
-                let body =
-                    self.turn.as_ref().map_or_else(|| vec![self.body.clone()], |turn| turn.body_as_listed(self.body));
-                self.ask_local_for(index, body).await;
+            (Some(claims), _) => {
+                self.ask_local_for(index, claims.whole(self.body).into_vec()).await;
+            }
+            (None, _) => {
+                self.ask_local_for(index, vec![self.body.clone()]).await;
             }
         }
     }
@@ -164,14 +175,15 @@ impl<'p, 'b> Round<'p, 'b> {
         index: RegionIndex,
         missing: Option<usize>,
         wanted: impl Fn(&str) -> bool,
+        now: Instant,
     ) -> Option<ShardedCall> {
         let (claims, sharded) = (self.claims?, self.sharded.as_ref()?);
-        Some(sharded.call((claims, self.body), self.turn.as_ref(), index, missing, wanted))
+        Some(sharded.call((claims, self.body), self.turn.as_ref(), (index, missing), wanted, now))
     }
 
     fn end_sharded(&mut self, index: RegionIndex, call: &ShardedCall, is_answered: bool) {
         if let (Some(turn), Some(call)) = (&mut self.turn, &call.turn) {
-            turn.end(index, call, is_answered);
+            turn.end(call, is_answered);
         }
         if let Some(sharded) = &mut self.sharded {
             sharded.end(index, &call.shards, is_answered);
@@ -181,11 +193,11 @@ impl<'p, 'b> Round<'p, 'b> {
     /// Asks the local region for jobs of the queue whose turn it is, and of the others behind it.
     async fn ask_local_by_turn(&mut self, index: RegionIndex, missing: usize) {
         let Some(turn) = &self.turn else { return };
-        let call = turn.plan(index, missing, |_| true);
+        let call = turn.plan(index, missing, |_| true, self.now);
         let body = turn.body_of(&call, self.body);
         let is_answered = self.ask_local_for(index, body).await;
         if let Some(turn) = &mut self.turn {
-            turn.end(index, &call, is_answered);
+            turn.end(&call, is_answered);
         }
     }
 
@@ -193,14 +205,14 @@ impl<'p, 'b> Round<'p, 'b> {
     async fn ask_local_for(&mut self, index: RegionIndex, body: Vec<Bytes>) -> bool {
         let proxy = self.proxy;
         // A region that hangs leaves time for the others, where there are any to ask.
-        let left = self.head.deadline.saturating_duration_since(Instant::now());
+        let left = self.head.deadline.saturating_duration_since(Deadline::now());
         let share = if self.is_shared() { left / 2 } else { left };
         let local = match self.ask(index, body, share).await {
             Ok(answer) if !answer.status.is_success() => Local::Refused(answer),
             Ok(answer) => {
                 self.take_in(index, answer, |_| !is_withheld(proxy, index)).map_or(Local::Unasked, Local::Refused)
             }
-            Err(NoAnswer::Unknown) if Instant::now() >= self.head.deadline => Local::Held,
+            Err(NoAnswer::Unknown) if Deadline::now() >= self.head.deadline => Local::Held,
             Err(silence) => {
                 if matches!(silence, NoAnswer::Closed(_)) {
                     // Jobs may wait there that no other region hands out.
@@ -238,27 +250,28 @@ impl<'p, 'b> Round<'p, 'b> {
             if missing == 0 {
                 return;
             }
-            if let Some(mut call) = self.sharded_call(*index, Some(missing), |queue| self.shares(queue)) {
+            let now = self.proxy.shared.registry.clock().now();
+            if let Some(mut call) = self.sharded_call(*index, Some(missing), |queue| self.shares(queue), now) {
                 let body = std::mem::take(&mut call.body);
                 let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
                 self.end_sharded(*index, &call, is_answered);
                 continue;
             }
-            let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue)));
+            let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue), now));
             let body = match (&self.turn, &call) {
                 (Some(turn), Some(call)) => turn.body_of(call, self.body),
                 _ => claims.part(self.body, missing, |queue| self.shares(queue)).into_vec(),
             };
             let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
             if let (Some(turn), Some(call)) = (&mut self.turn, call) {
-                turn.end(*index, &call, is_answered);
+                turn.end(&call, is_answered);
             }
         }
     }
 
     /// A part of the time that is left, for one of so many regions.
     fn share(&self, regions: usize) -> Duration {
-        let left = self.head.deadline.saturating_duration_since(Instant::now());
+        let left = self.head.deadline.saturating_duration_since(Deadline::now());
         left / u32::try_from(regions).unwrap_or(u32::MAX)
     }
 
@@ -298,7 +311,7 @@ impl<'p, 'b> Round<'p, 'b> {
             path: self.head.path.clone(),
             headers: self.head.headers.clone(),
             body,
-            deadline: Instant::now() + share,
+            deadline: Deadline::now() + share,
             guard: GuardClass::Fetch,
             leased: false,
         };

@@ -5,10 +5,12 @@
 //!
 //! Spec: fair-scheduling 9.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use super::turn::Turn;
-use crate::ojs::shards::{Place, ShardedQueue, Shards};
+use crate::ojs::shards::{Place, Shards};
 use crate::ojs::worker::FetchRequest;
 use crate::policy::{QueueCall, QueueCallEnd, RegionIndex};
 use crate::proxy::state::Proxy;
@@ -59,22 +61,21 @@ impl<'p> Sharded<'p> {
         &self,
         (claims, body): (&FetchRequest<'_>, &Bytes),
         turn: Option<&Turn<'_, '_>>,
-        region: RegionIndex,
-        missing: Option<usize>,
+        (region, missing): (RegionIndex, Option<usize>),
         wanted: impl Fn(&str) -> bool,
+        now: Instant,
     ) -> ShardedCall {
-        let of_turn = turn.zip(missing).map(|(turn, missing)| turn.plan(region, missing, &wanted));
+        let of_turn = turn.zip(missing).map(|(turn, missing)| turn.plan(region, missing, &wanted, now));
         let listed = claims.queues().enumerate().filter(|(_, queue)| wanted(queue)).map(|(place, _)| place);
         let order: Vec<usize> = of_turn.as_ref().map_or_else(|| listed.collect(), |call| call.order.clone());
-        let shards = self.plan(region, missing.unwrap_or(1) as u64, &order);
+        let shards = self.plan(region, missing.unwrap_or(1) as u64, &order, now);
         let names = |place, quoted: &str, to: &mut String| self.write(&shards, place, quoted, to);
-        let body = claims.with_names(body, missing, &order, turn.and_then(Turn::own), names).into_vec();
+        let body = claims.with_names(body, missing, &order, names).into_vec();
         ShardedCall { body, turn: of_turn, shards }
     }
 
     /// The turns of a call for `count` jobs of a region, of the queues at these places of the list. It is to be ended by [`Self::end`].
-    fn plan(&self, region: RegionIndex, count: u64, order: &[usize]) -> ShardCalls {
-        let now = self.proxy.shared.registry.clock().now();
+    fn plan(&self, region: RegionIndex, count: u64, order: &[usize], now: Instant) -> ShardCalls {
         let mut turns = self.proxy.shared.shard_turns.lock();
         let mut bands = Vec::with_capacity(self.queues.len());
         for queue in order.iter().filter_map(|place| self.queue_at(*place)) {
@@ -95,17 +96,12 @@ impl<'p> Sharded<'p> {
     fn write(&self, calls: &ShardCalls, place: usize, quoted: &str, to: &mut String) -> bool {
         let Some(queue) = self.queue_at(place) else { return false };
         let of = &self.shards.queues()[queue];
-        let open = quoted.strip_suffix('"').unwrap_or(quoted);
         if of.takes_jobs() {
             to.push_str(quoted);
             to.push(',');
         }
         for (_, band, call) in calls.bands.iter().filter(|(it, ..)| *it == queue) {
-            for suffix in call.order.iter().filter_map(|shard| suffix(of, *band, *shard)) {
-                to.push_str(open);
-                to.push_str(suffix);
-                to.push_str("\",");
-            }
+            of.list(*band, &call.order, quoted, to);
         }
         if of.takes_jobs() {
             to.pop();
@@ -139,15 +135,11 @@ impl<'p> Sharded<'p> {
                 turns.end((region, *queue, *band), call, QueueCallEnd::Failed, now);
                 continue;
             }
-            let mut jobs = vec![0; self.shards.queues()[*queue].shards()];
+            let mut jobs = if came.is_empty() { Vec::new() } else { vec![0; self.shards.queues()[*queue].shards()] };
             for it in came.iter().filter(|it| is_of(*queue, *band, it)) {
                 jobs.get_mut(usize::from(it.1.shard)).into_iter().for_each(|jobs| *jobs += 1);
             }
             turns.end((region, *queue, *band), call, QueueCallEnd::Came(&jobs), now);
         }
     }
-}
-
-fn suffix(queue: &ShardedQueue, band: usize, shard: usize) -> Option<&str> {
-    queue.suffix(Place { band: u8::try_from(band).ok()?, shard: u8::try_from(shard).ok()? })
 }
