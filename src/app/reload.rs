@@ -24,7 +24,7 @@ use crate::base::{Clock, RegionId};
 use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
 use crate::policy::{Bounds, Budgets, Concurrency, Glob, Pools, QueueRules, RegionIndex};
-use crate::proxy::{Asking, Buffered, Lookups, Running, Shared, shards_of};
+use crate::proxy::{Announced, Asking, Buffered, Lookups, Running, Shared, shards_of};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, RouteQuestions, SetupError, Traffic, Workers};
 use crate::replica::{BodyOutbox, Outbox};
 use crate::spool::Spool;
@@ -225,6 +225,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         pools: Pools::of(&config.scheduling, None),
         shards: shards_of(&config.scheduling),
         shard_turns: Mutex::default(),
+        announced: Announced::default(),
         tally: Arc::default(),
         fleet_figures: Arc::default(),
         unfit: ExcludedQueues::default(),
@@ -273,6 +274,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         pools: Pools::of(&config.scheduling, Some(&old.pools)),
         shards: shards_of(&config.scheduling),
         shard_turns: Mutex::default(),
+        announced: Announced::default(),
         tally: Arc::clone(&old.tally),
         fleet_figures: Arc::clone(&old.fleet_figures),
         // The operator may have mended the queue.

@@ -7,6 +7,9 @@ use super::splice::{Edits, Member, elements, end_of_object, last, members, strin
 /// The name of the federation extension.
 pub const FEDERATION_EXTENSION: &str = "urn:ojs:spec:federation";
 
+/// The name of the extension for fair scheduling. Spec: fair-scheduling, its head.
+pub const SCHEDULING_EXTENSION: &str = "urn:ojs:ext:fair-scheduling";
+
 /// The version of the document that this program follows.
 const EXTENSION_VERSION: &str = "1.0.0-rc.1";
 
@@ -20,6 +23,20 @@ const VERSION: &str = "\"1.0\"";
 #[must_use]
 pub fn conformance_level(body: &[u8]) -> Option<u64> {
     last(&members(body)?, "conformance_level")?.value.parse().ok()
+}
+
+/// Whether a manifest names an extension, in the form of either dialect: in a list of names, or in lists of entries that have one as their `uri`.
+#[must_use]
+pub fn announces(body: &[u8], extension: &str) -> bool {
+    let is_it = |entry: &str| {
+        let uri = members(entry.as_bytes()).and_then(|inner| last(&inner, "uri").and_then(|uri| string(uri.value)));
+        string(entry).or(uri).is_some_and(|name| name == extension)
+    };
+    let is_in = |list: &str| list.starts_with('[') && elements(list).into_iter().any(is_it);
+    let manifest = members(body).unwrap_or_default();
+    let Some(extensions) = last(&manifest, "extensions") else { return false };
+    is_in(extensions.value)
+        || members(extensions.value.as_bytes()).unwrap_or_default().iter().any(|list| is_in(list.value))
 }
 
 /// Splices the federation's additions into a region's manifest: the version under both its names, the extension in the
@@ -128,6 +145,29 @@ mod tests {
         assert_eq!(String::from_utf8(manifest.clone()).unwrap(), expected);
         let again = federated_manifest(&manifest, level).unwrap();
         assert_eq!(String::from_utf8(again).unwrap(), expected, "nothing is added twice");
+    }
+
+    #[test]
+    fn an_extension_is_found_in_the_form_of_either_dialect() {
+        for manifest in [
+            r#"{"extensions":["urn:ojs:spec:cron","urn:ojs:ext:fair-scheduling"]}"#,
+            r#"{"extensions":{"official":[],"experimental":[{"name":"x","uri":"urn:ojs:ext:fair-scheduling"}]}}"#,
+            r#"{"extensions":[{"uri":"urn:ojs:ext:fair-scheduling"}]}"#,
+        ] {
+            assert!(announces(manifest.as_bytes(), SCHEDULING_EXTENSION), "{manifest}");
+        }
+        for manifest in [
+            "",
+            "[]",
+            "{}",
+            r#"{"extensions":null}"#,
+            r#"{"extensions":"urn:ojs:ext:fair-scheduling"}"#,
+            r#"{"extensions":["urn:ojs:ext:fair-scheduling-2"]}"#,
+            r#"{"extensions":{"official":{"uri":"urn:ojs:ext:fair-scheduling"}}}"#,
+            r#"{"other":["urn:ojs:ext:fair-scheduling"]}"#,
+        ] {
+            assert!(!announces(manifest.as_bytes(), SCHEDULING_EXTENSION), "{manifest}");
+        }
     }
 
     #[test]

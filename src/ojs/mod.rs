@@ -51,7 +51,9 @@ pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};
 pub use error::ErrorDocument;
 pub use fault::Fault;
-pub use manifest::{FEDERATION_EXTENSION, conformance_level, federated_manifest, restricted_manifest};
+pub use manifest::{
+    FEDERATION_EXTENSION, SCHEDULING_EXTENSION, announces, conformance_level, federated_manifest, restricted_manifest,
+};
 pub use operation::{
     Class, Endpoint, IdAt, Matched, Operation, Paging, Payload, Scope, federation_methods, identify, surface,
 };

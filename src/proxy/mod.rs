@@ -63,6 +63,7 @@ use call::header_flags::HeaderFlags;
 pub use jobs::drain::drain as drain_spool;
 pub use reads::health::is_usable;
 pub use routing::plan::{DryRun, dry_run};
+pub use state::announced::Announced;
 pub use state::buffered::Buffered;
 pub use state::lookups::Lookups;
 pub use state::pools::{pool_limits, pool_meters};

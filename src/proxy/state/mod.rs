@@ -15,12 +15,14 @@
 //! | How are bodies and callers compared? | `fingerprint` |
 //! | Which part of a new job does the outage spool look at? | `spooling` |
 //! | How do the event streams of a queue's shards become one? | `merged` |
+//! | Does the local region's server schedule fairly itself? | `announced` |
 //! | Which shard of its queue does a job go into? | `sharded` |
 //!
 //! Nothing here sends a byte, but for the connections that `warm` opens. No file here knows of a call's [`Exchange`].
 //!
 //! [`Exchange`]: crate::proxy::Exchange
 
+pub(crate) mod announced;
 pub(crate) mod buffered;
 pub(crate) mod collected;
 pub(crate) mod figures;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, Cache};
 use parking_lot::Mutex;
 
+use super::announced::Announced;
 use super::buffered::Buffered;
 use super::last_seen::LastSeen;
 use super::lookups::Lookups;
@@ -93,6 +94,8 @@ pub struct Shared {
     pub shards: Option<Arc<Shards>>,
     /// The turns of the shards of those.
     pub shard_turns: Mutex<ShardTurns>,
+    /// Whether the local region's server schedules fairly itself.
+    pub announced: Announced,
     /// The figures of pools and their queues.
     pub tally: Arc<Mutex<Tally>>,
     /// The way of questions for the figures of the fleet.

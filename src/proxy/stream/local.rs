@@ -66,13 +66,14 @@ pub(crate) async fn forward(
 /// Sends a call whose body may go to this region, and streams the answer. Takes the client's own headers.
 ///
 /// Errors: as for [`local`].
-pub(crate) async fn pass(
-    proxy: &Proxy,
-    exchange: &mut Exchange,
+// Not an async function, which would hold the call once more.
+pub(crate) fn pass<'c>(
+    proxy: &'c Proxy,
+    exchange: &'c mut Exchange,
     index: RegionIndex,
     parts: Parts,
-) -> Result<Response<Reply>, ErrorDocument> {
-    pass_on(proxy, exchange, (index, proxy.pool(index)), parts).await
+) -> impl Future<Output = Result<Response<Reply>, ErrorDocument>> + 'c {
+    pass_on(proxy, exchange, (index, proxy.pool(index)), parts)
 }
 
 /// As [`pass`], on connections to the region from a pool.

@@ -16,6 +16,7 @@
 //!
 //! Spec: ojs-protocol 2.2, 5.3, 5.4; fair-scheduling 6.
 
+mod announced;
 mod bounded;
 mod claim;
 mod paused;
@@ -30,10 +31,12 @@ use std::time::{Duration, Instant};
 use crate::net::IncomingBody;
 use http::{Request, Response};
 
+use self::announced::server_schedules;
 use self::paused::leave_out_paused;
 use self::pooled::of_pool;
 use self::round::{Call, Local, Round};
-use self::turn::{NAME_BYTES_MAX, rules};
+use self::turn::{NAME_BYTES_MAX, are_unconfigured, rules};
+use crate::base::apart;
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
 use crate::policy::Pool;
@@ -81,7 +84,11 @@ pub(crate) async fn fetch(
         claims.queues().try_for_each(|queue| refuse_shard(Some(shards), queue))?;
     }
     // Elsewhere it is judged by the local region only.
-    let rules = claims.as_mut().ok().and_then(|claims| rules(proxy, claims, pool));
+    let mut own = claims.as_ref().ok().and_then(FetchRequest::own_turns);
+    if own.is_some() && are_unconfigured(proxy, pool) && apart(|| server_schedules(proxy)).await {
+        own = None;
+    }
+    let rules = claims.as_mut().ok().and_then(|claims| rules(proxy, claims, own, pool));
     let claims = claims.as_ref().ok();
     let worker_id = claims.and_then(FetchRequest::worker_id);
     let worker = worker_id.as_deref().and_then(Workers::name);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use http::StatusCode;
+use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::{Value, json};
 
 use super::FETCH;
@@ -130,5 +132,28 @@ async fn other_regions_serve_shared_queues_by_turns_too() {
         }
         let came = came(&federation, 40, &format!(r#"{{"queues":{queues},"count":1}}"#)).await;
         assert!(came["default"].abs_diff(30) <= 3 && came["low"].abs_diff(10) <= 3, "{came:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_schedules_fairly_itself_gets_the_words_of_workers() {
+    let own = asked(1, r#","strategy":"round-robin","weights":{"low":9}"#);
+    for (yaml, extension, is_kept) in [
+        ("", "urn:ojs:ext:fair-scheduling", true),
+        ("", "urn:ojs:ext:cron", false),
+        // An order that the operator has configured is in force.
+        (WEIGHTED, "urn:ojs:ext:fair-scheduling", false),
+    ] {
+        let federation = federation(yaml, &[("low", 2)]).await;
+        let manifest = json!({ "specversion": "1.0", "extensions": [extension] }).to_string();
+        let answer = FaultAnswer { status: StatusCode::OK, headers: Vec::new(), body: manifest.into() };
+        federation.regions[0].faults().add(When::path("/ojs/manifest"), Fault::Answer { answer, store: false });
+        for _ in 0..2 {
+            assert_eq!(came(&federation, 1, &own).await["low"], 1);
+            let heard = federation.heard(0, FETCH).pop().unwrap();
+            assert_eq!(*heard.body == *own.as_bytes(), is_kept, "{yaml} {extension}");
+        }
+        let looks = federation.regions[0].record().requests_to("/ojs/manifest").len();
+        assert_eq!(looks, usize::from(yaml.is_empty()), "the word of a manifest counts for a minute");
     }
 }

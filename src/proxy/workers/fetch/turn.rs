@@ -21,16 +21,22 @@ const PAIRS_MAX: usize = 8;
 /// The longest name of a queue that takes turns, which servers know none of. Units: bytes.
 pub(super) const NAME_BYTES_MAX: usize = 256;
 
-/// How the queues of a FETCH of a worker of this pool, or of none, take turns; none where they stay in their order. The configuration goes before the words
+/// Whether the configuration says nothing about turns in a FETCH of a worker of this pool, or of none, so that the words of the worker are all there is.
+pub(super) fn are_unconfigured(proxy: &Proxy, pool: Option<&Pool>) -> bool {
+    let (rules, strategy) = (&proxy.shared.queue_rules, proxy.shared.config.scheduling.strategy);
+    pool.is_none() && strategy.is_none() && rules.keep_the_order()
+}
+
+/// How the queues of a FETCH of a worker of this pool, or of none, take turns; none where they stay in their order. The configuration goes before `own`, the words
 /// of the worker, which are left out of the call where they are understood.
 pub(super) fn rules<'p>(
     proxy: &'p Proxy,
     claims: &mut FetchRequest<'_>,
+    own: Option<OwnTurns>,
     pool: Option<&'p Pool>,
 ) -> Option<Cow<'p, QueueRules>> {
     let of_none = || (&proxy.shared.queue_rules, proxy.shared.config.scheduling.strategy.is_none());
     let (configured, is_silent) = pool.map_or_else(of_none, |pool| (pool.rules(), pool.is_silent()));
-    let own = claims.own_turns();
     // A word that is not understood is left for the server where nothing is configured.
     let is_heeded = |own: &OwnTurns| !is_silent || own.order.is_some() || !configured.keep_the_order();
     let own = own.filter(is_heeded);
