@@ -47,7 +47,7 @@ async fn sidecar(federation: &Stage, name: &str) -> Process {
 }
 
 async fn fetch(sidecar: &Process, queues: &[&str], pool: Option<&str>, count: u64) -> Answer {
-    let mut body = json!({ "queues": queues, "count": count, "worker_id": "w" });
+    let mut body = json!({ "queues": queues, "count": count, "worker_id": "w", "visibility_timeout_ms": 60_000 });
     if let Some(pool) = pool {
         body["pool"] = pool.into();
     }
