@@ -4,6 +4,8 @@
 //! content. A configuration or an identity that cannot be used changes only the reports about it.
 
 mod discovered;
+mod outboxes;
+mod put_pools;
 pub(super) mod watch;
 
 use std::path::PathBuf;
@@ -23,14 +25,14 @@ use crate::admin::ReadinessGuard;
 use crate::base::{Clock, RegionId};
 use crate::config::{Config, FleetLimit, MetricsDetail, RegionConfig, RegionSource};
 use crate::journal::Journal;
-use crate::policy::{Bounds, Budgets, Concurrency, Glob, Pools, QueueRules, RegionIndex};
+use crate::policy::{Bounds, Budgets, Concurrency, Pools, QueueRules, RegionIndex};
 use crate::proxy::{Announced, Asking, Buffered, Lookups, Running, Shared, shards_of};
 use crate::region::{ExcludedQueues, Owners, Region, Registry, RouteQuestions, SetupError, Traffic, Workers};
-use crate::replica::{BodyOutbox, Outbox};
 use crate::spool::Spool;
 use crate::telemetry::span::span;
 use crate::telemetry::{Metrics, Rations, ReloadKind, Scope, event};
 use discovered::loaded;
+use outboxes::{bodies, outbox, replicated};
 use watch::Watch;
 
 /// Reloads on the control thread.
@@ -47,19 +49,25 @@ impl Reloader {
     /// Looks whenever something may have changed, for ever.
     pub(super) async fn run(mut self) {
         let mut watch = Watch::new(self.world.clock.clone());
+        // The first configuration has those that the journal knew.
+        self.look_at_put_pools();
         let mut in_force = true;
         loop {
-            let discovered = Arc::clone(&self.current.load().discovered);
+            let shared = self.current.load_full();
+            let (discovered, journal) = (Arc::clone(&shared.discovered), Arc::clone(&shared.journal));
+            drop(shared);
             let watched = self.watched();
             tokio::select! {
                 () = watch.wait(&watched, in_force) => {}
                 // A change of files that was being waited out is looked at, too.
                 () = discovered.changed() => {}
+                () = put_pools::changed(&journal, &self.world.clock) => {}
             }
             in_force = self.look();
             // Also without news: a region that was refused is tried again.
             let changes = discovered.changes();
             in_force &= self.look_at_discovered();
+            self.look_at_put_pools();
             discovered.take(changes);
         }
     }
@@ -139,12 +147,23 @@ impl Reloader {
         false
     }
 
-    /// Puts a configuration in force, with the discovered regions, whole or not at all. Returns the keys that wait for a restart.
+    /// Puts the pools of the hub in force beside those of the configuration.
+    fn look_at_put_pools(&mut self) {
+        let current = self.current.load_full();
+        let mut usable = put_pools::usable(&current.journal, &current.config);
+        if !usable.are_in_force(&current.config) {
+            usable.tried(self.apply(Config::clone(&current.asked)));
+        }
+        usable.report(&self.notes, &current.config);
+    }
+
+    /// Puts a configuration in force, with the discovered regions and the pools of the hub, whole or not at all. Returns the keys that wait for a restart.
     fn apply(&mut self, asked: Config) -> Result<Vec<&'static str>, SetupError> {
         let _reload = span!("reload").entered();
         let old = self.current.load_full();
         let (mut config, fixed) = crate::config::live(&old.config, &asked);
         config.regions.extend(discovered::usable(&old, &config).regions);
+        config.scheduling.pools.extend(put_pools::usable(&old.journal, &config).pools);
         let next = Arc::new(successor(&old, config, asked)?);
         limit_fleet(&next.concurrency, &next.registry, &next.config);
         scheduling::changed(&old, &next);
@@ -201,6 +220,9 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
     let registry = Registry::new(&config, regions, world.clock.clone(), Arc::clone(&metrics));
     let journal = first_journal(&config, world, &metrics);
     journal.set_follows_hub(config.hub.is_some());
+    let asked = Arc::new(config.clone());
+    let mut config = config;
+    config.scheduling.pools.extend(put_pools::usable(&journal, &config).pools);
     let concurrency = Concurrency::new(config.regions.len(), bounds(&config), config.limits.calls);
     limit_fleet(&concurrency, &registry, &config);
     let shared = Shared {
@@ -235,7 +257,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         metrics,
         turns: AtomicU64::new(0),
         started: std::time::Instant::now(),
-        asked: Arc::new(config.clone()),
+        asked,
         config,
     };
     shared.apply_switches();
@@ -307,26 +329,6 @@ fn asking(old: Option<&Asking>, config: &Config, clock: &Clock, metrics: &Arc<Me
     let times = config.asks_hub()?;
     let new = || Arc::new(RouteQuestions::new(clock.clone(), Arc::clone(metrics)));
     Some(Asking { questions: old.map_or_else(new, |old| Arc::clone(&old.questions)), times })
-}
-
-/// The outbox, which keeps changes where the hub is to get them.
-fn outbox(outbox: Arc<Outbox>, config: &Config) -> Arc<Outbox> {
-    outbox.set_on(config.hub.as_ref().is_some_and(|hub| hub.report_jobs));
-    outbox
-}
-
-/// The queues whose jobs are handed to the hub with their bytes.
-fn replicated(config: &Config) -> Vec<Glob> {
-    let queues = config.hub.iter().flat_map(|hub| &hub.report_bodies);
-    queues.map(|pattern| Glob::new(pattern)).collect()
-}
-
-/// The bytes that wait for the hub, where it is to get some.
-fn bodies(old: &Arc<BodyOutbox>, config: &Config) -> Arc<BodyOutbox> {
-    if replicated(config).is_empty() {
-        old.clear();
-    }
-    Arc::clone(old)
 }
 
 /// Which region each one was before.

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `why`, `route`, `healthcheck`, `await`, `log-level`,
 //! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -19,6 +19,7 @@ mod log_level;
 mod modes;
 mod order;
 mod out;
+mod pools;
 mod promote;
 mod query;
 #[cfg(feature = "demo")]
@@ -50,6 +51,7 @@ use arguments::{
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
 use exit::{DONE, FAILED};
+use pools::PoolsArgs;
 use promote::{PromoteArgs, PromotionsArgs};
 use regions::RegionsArgs;
 use scheduling::SchedulingArgs;
@@ -105,6 +107,8 @@ enum Command {
     Spool(SpoolArgs),
     /// Show the pools of workers of a running sidecar, and the shares of their queues
     Scheduling(SchedulingArgs),
+    /// Put a pool of workers at a hub for all its sidecars, delete it, or show those that were put there
+    Pools(PoolsArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -187,6 +191,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Healthcheck(arguments) => healthcheck::healthcheck(&arguments),
         Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(arguments) => regions::regions(&arguments),
+        Command::Pools(arguments) => pools::pools(&arguments),
         Command::Scheduling(arguments) => scheduling::scheduling(&arguments),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
             settle::settle(&settle)

@@ -17,6 +17,7 @@ mod tenant_queues;
 mod timing;
 mod topology;
 
+pub(super) use pools::{POOLS_MAX, QUEUES_MAX, shut_out};
 pub use region::REGIONS_MAX;
 
 use collect::Check;
@@ -26,7 +27,7 @@ use super::Problem;
 use super::checked::Config;
 use super::files::RegionFiles;
 use super::raw::{Raw, Sections};
-use super::types::Topology;
+use super::types::{PoolConfig, Topology};
 use super::walk::Walked;
 
 /// The findings of the check.
@@ -54,6 +55,17 @@ pub(super) fn check(walked: Walked) -> Checked {
     };
     let Check { regions, problems, warnings, .. } = check;
     Checked { config, regions, problems: problems.into_values().collect(), warnings }
+}
+
+/// Checks a walked tree with pools of workers below this path, each by itself: those that could be read, at their places, and path and rule of each
+/// problem.
+pub(super) fn put_pools(walked: Walked, path: &str) -> (Vec<Option<PoolConfig>>, Vec<(String, String)>) {
+    let Walked { tree, origins, problems } = walked;
+    let mut check = Check { origins, problems, regions: Vec::new(), warnings: Vec::new() };
+    let raw = tree.deserialize::<Raw>().map(|raw| raw.scheduling.pools).unwrap_or_default();
+    let pools = raw.into_iter().enumerate();
+    let pools = pools.map(|(at, raw)| check.pool(&format!("{path}[{at}]"), raw?)).collect();
+    (pools, check.problems.into_iter().map(|(path, problem)| (path, problem.rule)).collect())
 }
 
 impl Check {

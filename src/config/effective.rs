@@ -163,7 +163,8 @@ fn scheduling(yaml: &mut Yaml, scheduling: &Scheduling) {
     yaml.table("weights", scheduling.weights.iter());
     queue_floor(yaml, scheduling.floor);
     yaml.text_if("pool", scheduling.pool.as_ref());
-    yaml.list("pools", &scheduling.pools, |yaml, pool| {
+    let pools: Vec<_> = scheduling.pools.iter().filter(|pool| !pool.is_put).collect();
+    yaml.list("pools", &pools, |yaml, pool| {
         yaml.text("name", &pool.name);
         yaml.texts("queues", &pool.queues);
         yaml.plain_if("concurrency", pool.concurrency);

@@ -16,6 +16,7 @@ mod layer;
 mod names;
 mod place;
 mod problem;
+mod put_pools;
 mod raw;
 mod restart;
 mod schema;
@@ -38,6 +39,7 @@ pub use key::Key;
 pub use keys::keys;
 pub use kind::Kind;
 pub use problem::{Problem, Problems};
+pub use put_pools::{PUT_POOL_BYTES_MAX, PUT_POOLS_MAX, PoolProblem, PutPool, misfit, put_configs};
 pub use restart::live;
 pub use schema::schema;
 pub use sections::{

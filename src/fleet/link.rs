@@ -5,6 +5,7 @@ mod changes;
 mod figures;
 mod grants;
 mod look_ups;
+mod pools;
 mod questions;
 mod regions;
 
@@ -28,7 +29,7 @@ use super::lease::Lease;
 use super::report::{REPORTS_MAX, Reports};
 use super::request::Requests;
 use super::status::Status;
-use super::views::{FEED_HEADER, WITH_REGIONS, WITH_VIEWS, take_views};
+use super::views::{FEED_HEADER, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
 use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
@@ -307,6 +308,7 @@ impl Link {
         if self.discovered.is_some() {
             request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_REGIONS));
         }
+        request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_POOLS));
         self.named.replace(None);
         let mut body = requests.answered(request).await?.into_body();
         self.connected();
@@ -347,6 +349,10 @@ impl Link {
             }
             ("regions", _) => {
                 self.take_regions(data);
+                Ok(())
+            }
+            ("pools", _) => {
+                self.take_pools(data);
                 Ok(())
             }
             _ => Ok(()),

@@ -6,7 +6,8 @@
 //! - [`Granting`] asks for the calls of fleet limits, and puts them in force.
 //! - `keys` claims `Idempotency-Key`s for calls, and reports their ends.
 //! - [`Lease`] cuts a spoke off from other regions, and workers from jobs, while the hub is not heard.
-//! - `views` hands views of regions to [`crate::region::views::HubViews`]; the regions that were put at the hub go to the discovery.
+//! - `views` hands views of regions to [`crate::region::views::HubViews`]; the regions that were put at the hub go to the discovery, and
+//!   the pools of workers to the journal.
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
 //!
@@ -46,4 +47,4 @@ pub use pull::Pull;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use request::JOB_NOT_INDEXED;
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};
-pub use views::{FEED_HEADER, WITH_REGIONS, WITH_VIEWS};
+pub use views::{FEED_HEADER, FeedPools, WITH_POOLS, WITH_REGIONS, WITH_VIEWS};

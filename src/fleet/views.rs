@@ -17,3 +17,14 @@ pub(super) fn take_views(views: &HubViews, data: &str) {
         Err(error) => tracing::debug!(target: "ojs_federation", %error, "an event `views` of the hub cannot be read"),
     }
 }
+
+/// The value of a further such header where it wants the pools of workers that were put at the hub.
+pub const WITH_POOLS: &str = "pools";
+
+/// An event `pools` of a feed: all pools that were put at the hub, at the beginning and after each change of them. Shape: JSON; a later hub
+/// may add members.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct FeedPools<P> {
+    /// By their names.
+    pub pools: Vec<P>,
+}

@@ -123,11 +123,13 @@ fn metrics(hub: &Hub) -> String {
 /// The fleet limits and the pools.
 fn limit_metrics(hub: &Hub, out: &mut String) {
     let (mut regions, mut pools) = (Vec::new(), Vec::new());
-    for (bound, granted) in hub.limits.counts() {
-        match &bound.subject {
-            Subject::Region(region) => regions.push((region.as_str(), bound.most, granted)),
+    let counts = hub.limits.counts();
+    for (limit, granted) in &counts {
+        let (most, granted) = (limit.bound.most(), *granted);
+        match &limit.bound.subject {
+            Subject::Region(region) => regions.push((region.as_str(), most, granted)),
             // The name is the operator's: any text.
-            Subject::Pool(name) => pools.push((name.as_str(), bound.most, granted)),
+            Subject::Pool(name) => pools.push((name.as_str(), most, granted)),
         }
     }
     let mut family = |name: &str, help: &str, label: &str, rows: Vec<(&str, u64)>| {

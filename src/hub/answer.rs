@@ -16,7 +16,7 @@ use super::access::Caller;
 use super::bodies;
 use super::copies;
 use super::credentials::{Certificate, caller};
-use super::endpoint::{Endpoint, JOBS, PROMOTIONS, REGIONS};
+use super::endpoint::{Endpoint, JOBS, POOLS, PROMOTIONS, REGIONS};
 use super::feed::{self, Wants};
 use super::figures;
 use super::fleet::Refused;
@@ -24,6 +24,7 @@ use super::grants;
 use super::jobs;
 use super::keys;
 use super::outcomes;
+use super::pools;
 use super::promotion;
 use super::record::RecordError;
 use super::regions;
@@ -32,7 +33,7 @@ use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{FEED_HEADER, Status, WITH_REGIONS, WITH_VIEWS, is_name};
+use crate::fleet::{FEED_HEADER, Status, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, is_name};
 use crate::net::origin::Page;
 use crate::switch::Version;
 
@@ -120,10 +121,9 @@ async fn answered(
         | Endpoint::EndSwitch
         | Endpoint::Throttle
         | Endpoint::PutRegion
-        | Endpoint::DeleteRegion => {
-            if endpoint == Endpoint::Throttle && !query.is_empty() {
-                return Err(Refusal::bad_request("expected no query: the members of the body say it all".to_owned()));
-            }
+        | Endpoint::DeleteRegion
+        | Endpoint::PutPool
+        | Endpoint::DeletePool => {
             let order = carry_out(Rc::clone(&hub), endpoint, caller, head.uri.path().to_owned(), query, body);
             document(&in_task(&hub, Box::pin(order)).await?)
         }
@@ -152,12 +152,14 @@ async fn answered(
             document(&in_task(&hub, Box::pin(change)).await?)
         }
         Endpoint::Regions => document(&regions::list(&hub).await?),
+        Endpoint::Pools => document(&pools::list(&hub).await?),
+        Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
         Endpoint::Audit => document(&audit(&hub, &query).await?),
     })
 }
 
-/// Carries out the order of an operator about a switch or a region.
+/// Carries out the order of an operator about a switch, a region or a pool.
 async fn carry_out(
     hub: Rc<Hub>,
     endpoint: Endpoint,
@@ -166,19 +168,29 @@ async fn carry_out(
     query: String,
     body: Bytes,
 ) -> Result<Value, Refusal> {
-    let id = path.strip_prefix(REGIONS).unwrap_or_default();
+    let (id, name) = (last(&path, REGIONS), last(&path, POOLS));
     match endpoint {
         Endpoint::SetSwitch => switches::set(hub, &caller, &query).await,
         Endpoint::EndSwitch => switches::end(hub, &caller, &query).await,
         Endpoint::PutRegion => regions::put(hub, &caller, id, &query, &body).await,
         Endpoint::DeleteRegion => regions::delete(hub, &caller, id, &query).await,
+        Endpoint::PutPool => pools::put(hub, &caller, name, &query, &body).await,
+        Endpoint::DeletePool => pools::delete(hub, &caller, name, &query).await,
+        _ if !query.is_empty() => {
+            Err(Refusal::bad_request("expected no query: the members of the body say it all".to_owned()))
+        }
         _ => switches::throttle(hub, &caller, &body).await,
     }
 }
 
 /// The name of the promotion in a path.
 fn named(uri: &http::Uri) -> &str {
-    uri.path().strip_prefix(PROMOTIONS).unwrap_or_default()
+    last(uri.path(), PROMOTIONS)
+}
+
+/// The part of a path behind its beginning.
+fn last<'p>(path: &'p str, before: &str) -> &'p str {
+    path.strip_prefix(before).unwrap_or_default()
 }
 
 /// Carries out a change to its end, also when its client disconnects or the disk takes long.
@@ -227,7 +239,7 @@ async fn opened_feed(
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message));
     }
     let wants = |word: &str| headers.get_all(FEED_HEADER).iter().any(|wanted| wanted == word);
-    let wants = Wants { views: wants(WITH_VIEWS), regions: wants(WITH_REGIONS) };
+    let wants = Wants { views: wants(WITH_VIEWS), regions: wants(WITH_REGIONS), pools: wants(WITH_POOLS) };
     let mut response = Response::new(feed::body(hub, caller, name, known, wants));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

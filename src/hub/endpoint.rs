@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
+use crate::config::PUT_POOL_BYTES_MAX;
 use crate::fleet::{
     BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, FIGURES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX,
     STATUS_BYTES_MAX,
@@ -17,6 +18,8 @@ pub(super) const JOBS: &str = "/v1/federation/jobs/";
 pub(super) const PROMOTIONS: &str = "/v1/hub/promotions/";
 /// Before the id of a region in a path. Spec: RFC-0001 §3.
 pub(super) const REGIONS: &str = "/v1/federation/regions/";
+/// Before the name of a pool of workers in a path. Spec: fair-scheduling 10.1.
+pub(super) const POOLS: &str = "/ojs/v1/admin/pools/";
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,14 @@ pub(super) enum Endpoint {
     PutRegion,
     /// `DELETE /v1/federation/regions/{id}`.
     DeleteRegion,
+    /// `GET /ojs/v1/admin/pools`: the pools of workers that operators have put here.
+    Pools,
+    /// `GET /ojs/v1/admin/pools/{name}`.
+    Pool,
+    /// `PUT /ojs/v1/admin/pools/{name}`.
+    PutPool,
+    /// `DELETE /ojs/v1/admin/pools/{name}`.
+    DeletePool,
     /// `GET /v1/hub/audit`.
     Audit,
 }
@@ -112,6 +123,10 @@ impl Endpoint {
             "/v1/federation/route" => &[(Method::POST, Self::Route)],
             "/v1/federation/regions" => &[(Method::GET, Self::Regions)],
             _ if path.starts_with(REGIONS) => &[(Method::PUT, Self::PutRegion), (Method::DELETE, Self::DeleteRegion)],
+            "/ojs/v1/admin/pools" => &[(Method::GET, Self::Pools)],
+            _ if path.starts_with(POOLS) => {
+                &[(Method::GET, Self::Pool), (Method::PUT, Self::PutPool), (Method::DELETE, Self::DeletePool)]
+            }
             "/v1/federation/jobs" => &[(Method::GET, Self::Job)],
             _ if path.starts_with(JOBS) => &[(Method::GET, Self::Job)],
             "/v1/hub/promotions" => &[(Method::GET, Self::Promotions), (Method::POST, Self::Promote)],
@@ -133,6 +148,7 @@ impl Endpoint {
             "/v1/hub/promotions" => "GET, POST",
             _ if path.starts_with(PROMOTIONS) => "GET, DELETE",
             _ if path.starts_with(REGIONS) => "PUT, DELETE",
+            _ if path.starts_with(POOLS) => "GET, PUT, DELETE",
             _ => "GET",
         }))
     }
@@ -150,6 +166,7 @@ impl Endpoint {
             Self::Route => QUESTION_BYTES_MAX,
             Self::Throttle => ThrottleRequest::BYTES_MAX,
             Self::PutRegion => PUT_REGION_BYTES_MAX,
+            Self::PutPool => PUT_POOL_BYTES_MAX,
             _ => 0,
         }
     }
@@ -167,7 +184,7 @@ impl Endpoint {
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies | Self::Copy => Need::Hub,
-            Self::Job | Self::Route | Self::Regions | Self::Figures => Need::Reader,
+            Self::Job | Self::Route | Self::Regions | Self::Pools | Self::Pool | Self::Figures => Need::Reader,
             Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits | Self::Promotions | Self::Promotion => {
                 Need::Operator(Scope::Read)
             }
@@ -177,7 +194,9 @@ impl Endpoint {
             | Self::Promote
             | Self::StopPromotion
             | Self::PutRegion
-            | Self::DeleteRegion => Need::Operator(Scope::Operate),
+            | Self::DeleteRegion
+            | Self::PutPool
+            | Self::DeletePool => Need::Operator(Scope::Operate),
             Self::Audit => Need::Operator(Scope::Audit),
         }
     }

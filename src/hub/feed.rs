@@ -3,7 +3,8 @@
 //! Shape: an event `switches` with the version as its id and [`FeedSwitches`] as its data, at the beginning, unless the sidecar has that
 //! version already, and after each change; for a sidecar that wants them, an event `views` with [`crate::region::views::FeedViews`] as its data
 //! whenever a region was probed or polled; for one that discovers regions by its hub, an event `regions` with
-//! [`crate::region::discovery::FeedRegions`] at the beginning, after each change of them, and every few seconds; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
+//! [`crate::region::discovery::FeedRegions`] at the beginning, after each change of them, and every few seconds; for one that wants them, an event
+//! `pools` with [`crate::fleet::FeedPools`] at the beginning and after each change of them; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
 //! that the sidecar knows that the hub is there.
 
 use std::convert::Infallible;
@@ -17,6 +18,7 @@ use http_body_util::StreamBody;
 use tokio::sync::watch;
 
 use super::access::Caller;
+use super::put_pools::PutPools;
 use super::record::State;
 use super::registry::PutRegions;
 use super::response::Body;
@@ -38,6 +40,8 @@ pub(super) struct Wants {
     pub(super) views: bool,
     /// The regions that were put at this hub.
     pub(super) regions: bool,
+    /// The pools of workers that were put at this hub.
+    pub(super) pools: bool,
 }
 
 /// The last event about regions: none before the first one.
@@ -61,6 +65,8 @@ struct Feed {
     sent: Option<Arc<Made>>,
     /// The last event about regions; none where the sidecar wants none.
     said: Option<Said>,
+    /// The last event about pools, none before the first one; none where the sidecar wants none.
+    named: Option<Option<Arc<PutPools>>>,
 }
 
 /// The events for a sidecar that has this version.
@@ -78,6 +84,7 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
         views,
         sent: None,
         said: wants.regions.then_some(None),
+        named: wants.pools.then_some(None),
     };
     let events = futures_util::stream::unfold((feed, true), |(mut feed, is_first)| async move {
         let event = feed.next(is_first).await?;
@@ -89,7 +96,7 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
 impl Feed {
     /// The next event; none where this hub ends or may lack changes of other hubs, so that the sidecar asks another one.
     async fn next(&mut self, is_first: bool) -> Option<Bytes> {
-        if !is_first && self.unsent_views().is_none() && !self.owes_regions() {
+        if !is_first && self.unsent_views().is_none() && !self.owes_regions() && !self.owes_pools() {
             // The senders live as long as the hub, which this holds.
             tokio::select! {
                 _ = self.states.changed() => {}
@@ -106,7 +113,8 @@ impl Feed {
         }
         let current = Arc::clone(&self.states.borrow_and_update());
         if self.known.as_ref() == Some(&current.version) {
-            let event = self.regions_event(&current).or_else(|| self.views_event());
+            let event = self.pools_event(&current).or_else(|| self.regions_event(&current));
+            let event = event.or_else(|| self.views_event());
             return Some(event.unwrap_or_else(|| self.sign_of_life()));
         }
         self.known = Some(current.version.clone());
@@ -144,6 +152,19 @@ impl Feed {
         let as_before = FeedRegions::<FeedRegion> { regions: None };
         let data = if owes { serde_json::json!(current.regions.event()) } else { serde_json::json!(as_before) };
         Some(Bytes::from(format!("event: regions\ndata: {data}\n\n")))
+    }
+
+    /// Whether the pools have changed since this feed has sent them.
+    fn owes_pools(&self) -> bool {
+        let is_sent = |named: &Option<Arc<PutPools>>| named.as_ref() == Some(&self.states.borrow().pools);
+        self.named.as_ref().is_some_and(|named| !is_sent(named))
+    }
+
+    /// The pools, where they have changed.
+    fn pools_event(&mut self, current: &State) -> Option<Bytes> {
+        let named = self.named.as_mut().filter(|named| named.as_ref() != Some(&current.pools))?;
+        *named = Some(Arc::clone(&current.pools));
+        Some(Bytes::from(format!("event: pools\ndata: {}\n\n", serde_json::json!(current.pools.event()))))
     }
 
     fn views_event(&mut self) -> Option<Bytes> {

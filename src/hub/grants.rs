@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::access::Caller;
-use super::limits::{Ask, Bound, Share, Subject};
+use super::limits::{Ask, Share, Subject};
 use super::response::Refusal;
 use super::sidecar_request::read;
 use super::state::Hub;
@@ -76,7 +76,8 @@ async fn pool_answer(hub: &Hub, request: &GrantRequest, places: &PoolPlaces) -> 
 pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     let limits = hub.limits.holders(&hub.record).await?;
     let (mut regions, mut pools) = (Vec::new(), Vec::new());
-    for (Bound { subject, most, .. }, holders) in &limits {
+    for (limit, holders) in &limits {
+        let (subject, most) = (&limit.bound.subject, limit.bound.most());
         let granted = holders.calls();
         let shown = |held: &str| {
             let holder = holders.iter().map(

@@ -7,6 +7,7 @@
 //! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars. `figures` sums those of their pools.
 //! - `regions` takes the regions that operators put at the hub for the discovery of sidecars; `registry` has them.
+//! - `pools` takes the pools of workers that operators put at the hub for all sidecars; `put_pools` has them.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
 //! - `isolations` takes over the isolations of other hubs, which `taken` has; `returning` holds feeds back at the start until these were heard.
@@ -48,11 +49,13 @@ mod limit_settings;
 mod limits;
 mod name;
 mod outcomes;
+mod pools;
 mod postgres_settings;
 mod probing;
 mod promotion;
 mod pulling;
 mod pulling_bodies;
+mod put_pools;
 mod record;
 mod regions;
 mod registry;

@@ -112,7 +112,8 @@ impl Record {
     pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
         match self {
             Self::Sqlite(it) => it.change(to, rows).await,
-            Self::Postgres(it) => it.change(from, to, rows).await,
+            // Boxed, because it can make a connection, which needs much room.
+            Self::Postgres(it) => Box::pin(it.change(from, to, rows)).await,
         }
     }
 

@@ -220,7 +220,7 @@ async fn serve_loaded(
         }
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
-        () = hub.limits.grant(&hub.record) => Err(RunError::Ended("grants")),
+        () = hub.limits.grant(&hub.record, hub.follow()) => Err(RunError::Ended("grants")),
         () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
         () = conflicts::run(hub) => Err(RunError::Ended("conflicts")),
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),

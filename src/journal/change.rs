@@ -4,6 +4,7 @@ use tokio::sync::oneshot;
 
 use super::lease::Lease;
 use super::record::Secret;
+use crate::config::PutPool;
 use crate::outcome::Placement;
 use crate::switch::{HubState, Switches};
 
@@ -18,6 +19,8 @@ pub(super) enum Change {
     Switches(Switches),
     /// The last state of the hub.
     Hub(HubState),
+    /// The last pools of workers that the hub has named.
+    PutPools(Vec<PutPool>),
     DropPlacement(u64),
     DropLease(u64),
     /// A lease has no place any more.

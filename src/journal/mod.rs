@@ -21,6 +21,7 @@ mod leasing;
 mod older;
 mod places;
 mod placing;
+mod put_pools;
 mod record;
 mod settling;
 mod shared;
@@ -106,6 +107,8 @@ impl Journal {
             leases: Mutex::new(Leases::new(config.rows_max, config.path.is_some())),
             switches: Mutex::default(),
             hub: Mutex::default(),
+            put_pools: Mutex::default(),
+            pools_changed: Notify::new(),
             follows_hub: AtomicBool::new(false),
             secret: Mutex::new(random_secret()),
             time: JournalClock::new(&clock),

@@ -13,6 +13,7 @@ use super::leases::Leases;
 use super::record::Secret;
 use super::table::Table;
 use crate::base::Clock;
+use crate::config::PutPool;
 use crate::switch::{HubState, Switches};
 use crate::telemetry::Metrics;
 
@@ -28,6 +29,10 @@ pub(super) struct Inner {
     pub(super) switches: Mutex<Switches>,
     /// The last state of the hub.
     pub(super) hub: Mutex<HubState>,
+    /// The pools of workers that were put at the hub; none before the hub, or the file, has named any.
+    pub(super) put_pools: Mutex<Option<Arc<Vec<PutPool>>>>,
+    /// Notified when these have changed.
+    pub(super) pools_changed: Notify,
     /// Whether that hub is followed.
     pub(super) follows_hub: AtomicBool,
     /// With which callers are fingerprinted; the file's, once it is read.

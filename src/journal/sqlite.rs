@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS placement (number INTEGER PRIMARY KEY, run INTEGER NO
 CREATE TABLE IF NOT EXISTS secret (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), bytes BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS switches (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS hub (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS put_pools (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS lease (
   number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
   visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
@@ -120,7 +121,7 @@ impl Engine for Sqlite {
     fn compact(&mut self, all: &[Change]) -> Result<(), Trouble> {
         let transaction = self.0.transaction()?;
         transaction.execute_batch(
-            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM place; DELETE FROM switches; DELETE FROM hub;",
+            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM place; DELETE FROM switches; DELETE FROM hub; DELETE FROM put_pools;",
         )?;
         for change in all {
             apply(&transaction, change)?;
@@ -202,6 +203,9 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
             connection.execute("INSERT OR REPLACE INTO switches VALUES (1, ?1)", [in_json(switches)?])
         }
         Change::Hub(state) => connection.execute("INSERT OR REPLACE INTO hub VALUES (1, ?1)", [in_json(state)?]),
+        Change::PutPools(pools) => {
+            connection.execute("INSERT OR REPLACE INTO put_pools VALUES (1, ?1)", [in_json(pools)?])
+        }
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
         Change::DropPlace(number) => connection.execute("DELETE FROM place WHERE number=?1", [whole(*number)]),
         Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
@@ -251,6 +255,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     changes.extend(leases(connection)?);
     changes.extend(only(connection, "switches")?.map(Change::Switches));
     changes.extend(only(connection, "hub")?.map(Change::Hub));
+    changes.extend(only(connection, "put_pools")?.map(Change::PutPools));
     Ok(changes)
 }
 

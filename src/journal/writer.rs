@@ -199,7 +199,7 @@ impl Writer {
                 Change::Placement(_, placement) => last = last.max(Some(placement.last_moment())),
                 Change::Secret(secret) => *inner.secret.lock() = *secret,
                 Change::Lease(lease) => last = last.max(Some(lease.began())),
-                Change::Switches(_) | Change::Hub(_) => {}
+                Change::Switches(_) | Change::Hub(_) | Change::PutPools(_) => {}
                 Change::DropPlacement(_) | Change::DropLease(_) | Change::DropPlace(_) => {}
             }
         }
@@ -209,6 +209,7 @@ impl Writer {
         }
         if has_news {
             changes.iter().for_each(|change| inner.take_switches(change));
+            changes.iter().for_each(|change| inner.take_put_pools(change));
         }
         inner.table.lock().merge(changes, inner.time.now(&inner.clock), RULES);
         inner.changed.notify_one();
@@ -243,6 +244,7 @@ impl Writer {
         all.extend(self.inner.leases.lock().all());
         all.push(Change::Switches(self.inner.switches.lock().clone()));
         all.push(Change::Hub(self.inner.hub.lock().clone()));
+        all.extend(self.inner.put_pools.lock().as_ref().map(|pools| Change::PutPools(Vec::clone(pools))));
         // The table no longer has the records that wait to be dropped.
         self.drops.clear();
         let kept = self.engine.compact(&all);

@@ -10,9 +10,9 @@ use crate::base::QueueOrder;
 use crate::base::text::parse_duration;
 
 /// Each has a row in the metrics, as has each of its queues.
-const POOLS_MAX: usize = 64;
+pub(in crate::config) const POOLS_MAX: usize = 64;
 /// Queues of all pools together.
-const QUEUES_MAX: usize = 256;
+pub(in crate::config) const QUEUES_MAX: usize = 256;
 /// The longest lease where a pool of the fleet does not say: twice that of a FETCH which says none.
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
@@ -47,7 +47,7 @@ impl Check {
         pools
     }
 
-    fn pool(&mut self, path: &str, raw: RawPool) -> Option<PoolConfig> {
+    pub(super) fn pool(&mut self, path: &str, raw: RawPool) -> Option<PoolConfig> {
         let [of_name, of_queues, of_weights] = ["name", "queues", "weights"].map(|key| format!("{path}.{key}"));
         if raw.name.is_none() && !self.is_wrong_within(&of_name) {
             self.refuse(&of_name, "expected the name of the pool");
@@ -73,7 +73,8 @@ impl Check {
         }
         let floor = self.queue_floor(path, &raw.starvation_prevention, queues.len().max(weights.len()));
         let (concurrency, isolated) = (raw.concurrency, raw.isolated == Some(true));
-        Some(PoolConfig { name: raw.name?, queues, concurrency, fleet, strategy, weights, isolated, floor })
+        let (name, is_put) = (raw.name?, false);
+        Some(PoolConfig { name, queues, concurrency, fleet, strategy, weights, isolated, floor, is_put })
     }
 
     /// A bound of the fleet, and the keys that only such a pool has.
@@ -121,22 +122,14 @@ impl Check {
         }
     }
 
-    /// A queue of an isolated pool is in no other isolated one, and by its name in no other pool at all.
+    /// No worker of a pool gets nothing of a queue because another pool isolates it.
     fn isolated_queues(&mut self, pools: &[PoolConfig], places: &[String]) {
-        for (owner, of_owner) in pools.iter().zip(places).filter(|(pool, _)| pool.isolated) {
-            for (other, path) in pools.iter().zip(places).filter(|(_, path)| *path != of_owner) {
-                // Where two pools isolate a queue, the error names the later pool.
-                let is_later = place_of(places, path) > place_of(places, of_owner);
-                for (at, queue) in other.queues.iter().enumerate() {
-                    let is_in_vain = if other.isolated { is_later } else { !is_glob(queue) };
-                    if is_in_vain && owner.queues.iter().any(|pattern| meet(pattern, queue)) {
-                        let rule = format!(
-                            "`{of_owner}` is isolated and has the queue too, so that workers of this pool get nothing of it: leave it out of one of them"
-                        );
-                        self.refuse(&format!("{path}.queues[{at}]"), &rule);
-                    }
-                }
-            }
+        for it in shut_out(&pools.iter().collect::<Vec<_>>()) {
+            let (Some(path), Some(by)) = (places.get(it.pool), places.get(it.by)) else { continue };
+            let rule = format!(
+                "`{by}` is isolated and has the queue too, so that workers of this pool get nothing of it: leave it out of one of them"
+            );
+            self.refuse(&format!("{path}.queues[{}]", it.queue), &rule);
         }
     }
 
@@ -156,8 +149,31 @@ impl Check {
     }
 }
 
-fn place_of(places: &[String], path: &String) -> Option<usize> {
-    places.iter().position(|it| it == path)
+/// A queue that the workers of its pool get nothing of, because another pool isolates it. Each is a place in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::config) struct ShutOut {
+    /// The pool.
+    pub(in crate::config) pool: usize,
+    /// The queue among those of the pool.
+    pub(in crate::config) queue: usize,
+    /// The isolated pool.
+    pub(in crate::config) by: usize,
+}
+
+/// The queues of isolated pools that are in another isolated pool too, of which the later one is named, or by their names in any other pool.
+pub(in crate::config) fn shut_out(pools: &[&PoolConfig]) -> Vec<ShutOut> {
+    let mut found = Vec::new();
+    for (by, owner) in pools.iter().enumerate().filter(|(_, pool)| pool.isolated) {
+        for (at, other) in pools.iter().enumerate().filter(|(at, _)| *at != by) {
+            for (queue, name) in other.queues.iter().enumerate() {
+                let is_in_vain = if other.isolated { at > by } else { !is_glob(name) };
+                if is_in_vain && owner.queues.iter().any(|pattern| meet(pattern, name)) {
+                    found.push(ShutOut { pool: at, queue, by });
+                }
+            }
+        }
+    }
+    found
 }
 
 fn is_glob(queue: &str) -> bool {

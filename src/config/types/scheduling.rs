@@ -68,6 +68,8 @@ pub struct PoolConfig {
     pub isolated: bool,
     /// The least that each of its queues with jobs gets.
     pub floor: Option<QueueFloor>,
+    /// Whether an operator has put it at the hub; else it is one of the configuration.
+    pub is_put: bool,
 }
 
 /// A pool whose jobs the hub bounds for all sidecars together.

@@ -5,15 +5,19 @@
 
 mod holders;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use serde_json::json;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 
-use super::limit_settings::{LimitSettings, PoolSettings};
-use super::record::{Kept, Record, RecordError};
+use super::limit_settings::{LimitSettings, PoolSettings, Ttl};
+use super::put_pools::PutPools;
+use super::record::{Kept, Record, RecordError, State};
 use crate::base::RegionId;
 use holders::Holders;
 pub(super) use holders::{Ask, Share};
@@ -50,16 +54,21 @@ pub(super) enum Subject {
     Pool(String),
 }
 
-/// A limit of the configuration.
+/// A limit of the configuration, or of a pool that was put at the hub.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) subject: Subject,
-    /// So many at once.
-    pub(super) most: u64,
+    /// So many at once; operators change that of a pool that they have put.
+    most: Cell<u64>,
     ttl: Duration,
 }
 
 impl Bound {
+    /// How many at once.
+    pub(super) const fn most(&self) -> u64 {
+        self.most.get()
+    }
+
     /// Its key in the record. The id of a region has no slash.
     fn key(&self) -> String {
         match &self.subject {
@@ -72,74 +81,132 @@ impl Bound {
 /// One limit.
 #[derive(Debug)]
 pub(super) struct Limit {
-    bound: Bound,
+    pub(super) bound: Bound,
     send: mpsc::Sender<Waiting>,
     /// The calls that sidecars held after the last change by this hub.
     granted: Cell<u64>,
     /// Taken by the loop that grants.
     receive: Mutex<mpsc::Receiver<Waiting>>,
+    /// Notified when its pool was deleted.
+    deleted: Notify,
 }
 
 /// The limits of a hub.
 #[derive(Debug, Default)]
-pub(super) struct Limits(Vec<Limit>);
+pub(super) struct Limits {
+    configured: Vec<Rc<Limit>>,
+    /// Those of the pools that were put here, by the order of their names; as many as [`crate::config::PUT_POOLS_MAX`].
+    put: RefCell<Vec<Rc<Limit>>>,
+}
 
 impl Limits {
     pub(super) fn new(regions: &[LimitSettings], pools: &[PoolSettings]) -> Self {
-        let limit = |bound| {
-            let (send, receive) = mpsc::channel(WAITING_MAX);
-            Limit { bound, send, granted: Cell::new(0), receive: Mutex::new(receive) }
-        };
-        let of_region =
-            |it: &LimitSettings| Bound { subject: Subject::Region(it.region.clone()), most: it.calls, ttl: it.ttl.0 };
-        let of_pool =
-            |it: &PoolSettings| Bound { subject: Subject::Pool(it.name.clone()), most: it.concurrency, ttl: it.ttl.0 };
-        Self(regions.iter().map(of_region).chain(pools.iter().map(of_pool)).map(limit).collect())
+        let of_region = |it: &LimitSettings| Limit::new(Subject::Region(it.region.clone()), it.calls, it.ttl.0);
+        let of_pool = |it: &PoolSettings| Limit::new(Subject::Pool(it.name.clone()), it.concurrency, it.ttl.0);
+        let configured = regions.iter().map(of_region).chain(pools.iter().map(of_pool)).collect();
+        Self { configured, put: RefCell::default() }
     }
 
-    /// Grants the calls that wait, for ever.
-    pub(super) async fn grant(&self, record: &Record) {
-        futures_util::future::join_all(self.0.iter().map(|limit| limit.grant(record))).await;
-        std::future::pending().await
+    /// Grants the calls that wait, for ever, also those of pools that come later.
+    pub(super) async fn grant(&self, record: &Record, mut states: watch::Receiver<Arc<State>>) {
+        let mut granting: FuturesUnordered<_> =
+            self.configured.iter().map(|limit| Limit::grant(Rc::clone(limit), record)).collect();
+        loop {
+            let current = Arc::clone(&states.borrow_and_update());
+            granting.extend(self.follow(&current.pools).into_iter().map(|limit| Limit::grant(limit, record)));
+            tokio::select! {
+                // The sender lives as long as the hub.
+                _ = states.changed() => {}
+                Some(()) = granting.next() => {}
+            }
+        }
     }
 
-    /// The limits with their holders. Shape: by the order of the configuration.
+    /// Takes the bounds of the pools that were put here. A pool of the configuration goes first. Returns those that are new.
+    fn follow(&self, pools: &PutPools) -> Vec<Rc<Limit>> {
+        let mut new = Vec::new();
+        let mut put = self.put.borrow_mut();
+        let bounds: Vec<(&str, u64)> =
+            pools.bounds().filter(|(name, _)| self.configured_bound(name).is_none()).collect();
+        put.retain(|limit| {
+            let is_kept = bounds.iter().any(|(name, _)| limit.is_of_pool(name));
+            if !is_kept {
+                limit.deleted.notify_one();
+            }
+            is_kept
+        });
+        for (name, most) in bounds {
+            match put.iter().find(|limit| limit.is_of_pool(name)) {
+                Some(limit) => limit.bound.most.set(most),
+                None => new.push(Limit::new(Subject::Pool(name.to_owned()), most, Ttl::default().0)),
+            }
+        }
+        put.extend(new.iter().cloned());
+        new
+    }
+
+    fn all(&self) -> Vec<Rc<Limit>> {
+        self.configured.iter().chain(self.put.borrow().iter()).cloned().collect()
+    }
+
+    /// The limits with their holders. Shape: by the order of the configuration, and then the pools that were put here.
     ///
     /// Errors: [`RecordError`].
-    pub(super) async fn holders(&self, record: &Record) -> Result<Vec<(&Bound, Holders)>, RecordError> {
+    pub(super) async fn holders(&self, record: &Record) -> Result<Vec<(Rc<Limit>, Holders)>, RecordError> {
         let mut all = Vec::new();
-        for Limit { bound, .. } in &self.0 {
-            let saved = record.limit(&bound.key()).await?;
+        for limit in self.all() {
+            let saved = record.limit(&limit.bound.key()).await?;
             let mut holders = Limit::read(&saved.holders)?;
             holders.expire(saved.now_ms);
-            all.push((bound, holders));
+            all.push((limit, holders));
         }
         Ok(all)
     }
 
     /// Each limit with the sum that sidecars held of it after the last change by this hub.
-    pub(super) fn counts(&self) -> impl Iterator<Item = (&Bound, u64)> {
-        self.0.iter().map(|it| (&it.bound, it.granted.get()))
+    pub(super) fn counts(&self) -> Vec<(Rc<Limit>, u64)> {
+        self.all().into_iter().map(|it| (Rc::clone(&it), it.granted.get())).collect()
+    }
+
+    /// The jobs of a pool at once in the fleet; none where this hub has no bound for it.
+    pub(super) fn bound_of_pool(&self, name: &str) -> Option<u64> {
+        let put = || self.put.borrow().iter().find(|it| it.is_of_pool(name)).map(|it| it.bound.most());
+        self.configured_bound(name).or_else(put)
+    }
+
+    /// The same by the configuration alone.
+    pub(super) fn configured_bound(&self, name: &str) -> Option<u64> {
+        self.configured.iter().find(|it| it.is_of_pool(name)).map(|it| it.bound.most())
     }
 
     /// The limit of a region or a pool.
-    /// The jobs of a pool at once in the fleet; none where this hub does not have the pool.
-    pub(super) fn bound_of_pool(&self, name: &str) -> Option<u64> {
-        let is_it = |it: &&Limit| matches!(&it.bound.subject, Subject::Pool(pool) if pool == name);
-        self.0.iter().find(is_it).map(|it| it.bound.most)
-    }
-
-    pub(super) fn of(&self, subject: &Subject) -> Option<&Limit> {
-        self.0.iter().find(|it| it.bound.subject == *subject)
+    pub(super) fn of(&self, subject: &Subject) -> Option<Rc<Limit>> {
+        let put = self.put.borrow();
+        self.configured.iter().chain(put.iter()).find(|it| it.bound.subject == *subject).cloned()
     }
 }
 
 impl Limit {
-    async fn grant(&self, record: &Record) {
+    fn new(subject: Subject, most: u64, ttl: Duration) -> Rc<Self> {
+        let (send, receive) = mpsc::channel(WAITING_MAX);
+        let bound = Bound { subject, most: Cell::new(most), ttl };
+        Rc::new(Self { bound, send, granted: Cell::new(0), receive: Mutex::new(receive), deleted: Notify::new() })
+    }
+
+    fn is_of_pool(&self, name: &str) -> bool {
+        matches!(&self.bound.subject, Subject::Pool(pool) if pool == name)
+    }
+
+    /// Grants the calls that wait, until its pool is deleted.
+    async fn grant(self: Rc<Self>, record: &Record) {
         let mut waiting = self.receive.lock().await;
         let mut batch = Vec::new();
-        // The sender lives as long as this.
-        while waiting.recv_many(&mut batch, WAITING_MAX).await > 0 {
+        loop {
+            // The sender lives as long as this.
+            tokio::select! {
+                _ = waiting.recv_many(&mut batch, WAITING_MAX) => {}
+                () = self.deleted.notified() => return,
+            }
             let result = self.shares(record, &batch).await;
             let holders = result.as_ref().map_or(0, |(_, holders)| *holders);
             let result = result.map(|(shares, _)| shares).map_err(Rc::new);
@@ -163,7 +230,7 @@ impl Limit {
             }
             holders.expire(saved.now_ms);
             let asks: Vec<&Ask> = batch.iter().map(|it| &it.ask).collect();
-            let shares = holders.share(self.bound.most, ttl_ms, &asks, saved.now_ms);
+            let shares = holders.share(self.bound.most(), ttl_ms, &asks, saved.now_ms);
             let after = json!(holders).to_string();
             if record.change_limit(&key, saved.version, after).await? == Kept::Kept {
                 self.granted.set(holders.calls());

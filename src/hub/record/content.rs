@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::audit::Head;
+use super::super::put_pools::PutPools;
 use super::super::registry::PutRegions;
 use super::super::taken::Taken;
 use super::postgres_error::PostgresError;
@@ -120,6 +121,8 @@ pub(in crate::hub) struct State {
     pub(in crate::hub) taken: Taken,
     /// The regions that operators have put at a hub of this record.
     pub(in crate::hub) regions: Arc<PutRegions>,
+    /// The pools of workers that operators have put at a hub of this record.
+    pub(in crate::hub) pools: Arc<PutPools>,
     pub(in crate::hub) head: Head,
 }
 
@@ -139,9 +142,10 @@ impl State {
         self.switches.first_end().into_iter().chain(self.taken.first_end()).min()
     }
 
-    /// Whether it has the same switches and regions as another one.
+    /// Whether it has the same switches, regions and pools as another one.
     pub(in crate::hub) fn is_alike(&self, other: &Self) -> bool {
-        self.switches == other.switches && self.taken == other.taken && self.regions == other.regions
+        let is_put = self.regions == other.regions && self.pools == other.pools;
+        self.switches == other.switches && self.taken == other.taken && is_put
     }
 }
 

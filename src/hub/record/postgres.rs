@@ -45,14 +45,15 @@ const MIGRATION_WAIT: Duration = Duration::from_secs(60);
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 
 const NEWER: &str = "
-SELECT change, name, switches, number, hash, taken, regions FROM ojs_hub_state
+SELECT change, name, switches, number, hash, taken, regions, pools FROM ojs_hub_state
 LEFT JOIN (SELECT number, hash FROM ojs_hub_audit ORDER BY number DESC LIMIT 1) AS head ON true
 WHERE name <> $1 OR change <> $2";
 
 /// Moves the state and adds the rows in one statement; the rows are none where the state is another one.
 const CHANGE: &str = "
 WITH moved AS (
-  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3, taken = $7, regions = $8 WHERE change = $4 AND name = $5 RETURNING change),
+  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3, taken = $7, regions = $8, pools = $9
+  WHERE change = $4 AND name = $5 RETURNING change),
 added AS (
   INSERT INTO ojs_hub_audit SELECT entry.* FROM moved, json_populate_recordset(NULL::ojs_hub_audit, $6::json) AS entry)
 SELECT count(*) FROM moved";
@@ -187,9 +188,9 @@ impl Postgres {
     pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
         let has_rows = !rows.is_empty();
         let (switches, rows) = (json!(to.switches).to_string(), json!(rows).to_string());
-        let (taken, regions) = (json!(to.taken).to_string(), json!(*to.regions).to_string());
+        let [taken, regions, pools] = [json!(to.taken), json!(*to.regions), json!(*to.pools)].map(|it| it.to_string());
         let (change, from_change) = (signed(to.version.change), signed(from.change));
-        let values: [Value<'_>; 8] = [
+        let values: [Value<'_>; 9] = [
             (&change, Type::INT8),
             (&to.version.name, Type::TEXT),
             (&switches, Type::TEXT),
@@ -198,6 +199,7 @@ impl Postgres {
             (&rows, Type::TEXT),
             (&taken, Type::TEXT),
             (&regions, Type::TEXT),
+            (&pools, Type::TEXT),
         ];
         let deadline = Instant::now() + CHANGE_WAIT;
         let mut was_lost = false;

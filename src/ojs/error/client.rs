@@ -173,14 +173,17 @@ impl ErrorDocument {
         Self::not_allowed(allow, format!("this path answers to {allow}; use that method"))
     }
 
-    /// 405: pools of workers are changed in the configuration.
+    /// 405: pools of workers are changed at the hub, or in the configuration.
     #[must_use]
-    pub fn pools_are_configured() -> Self {
-        Self::not_allowed(
-            "GET",
+    pub fn pools_are_configured(has_hub: bool) -> Self {
+        let message = if has_hub {
+            "a sidecar changes no pools of workers: send this PUT or DELETE to the hub, whose pools all sidecars take over within seconds, or change \
+             `scheduling.pools` in the configuration, which is read again without a restart; nothing was sent to a region"
+        } else {
             "the pools of workers are those of `scheduling.pools` in this sidecar's configuration, which is read again without a restart: change \
-             them there; nothing was sent to a region",
-        )
+             them there, or configure a hub and put them at the hub; nothing was sent to a region"
+        };
+        Self::not_allowed("GET", message)
     }
 
     /// 400: the request is not strict HTTP/1.1.

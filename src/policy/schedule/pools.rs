@@ -18,6 +18,7 @@ pub struct Pool {
     isolated: bool,
     rules: Rules,
     is_silent: bool,
+    is_put: bool,
 }
 
 /// The bound of a pool in the fleet.
@@ -65,6 +66,7 @@ impl Pool {
             isolated: pool.isolated,
             rules: Rules::of_pool(pool, Arc::clone(&name)),
             is_silent: pool.strategy.is_none(),
+            is_put: pool.is_put,
             name,
         }
     }
@@ -124,6 +126,12 @@ impl Pool {
     #[must_use]
     pub const fn is_silent(&self) -> bool {
         self.is_silent
+    }
+
+    /// Whether an operator has put it at the hub.
+    #[must_use]
+    pub const fn is_put(&self) -> bool {
+        self.is_put
     }
 
     fn has(&self, queue: &str) -> bool {
@@ -238,6 +246,7 @@ mod tests {
             weights: std::collections::BTreeMap::new(),
             isolated,
             floor: None,
+            is_put: false,
         }
     }
 

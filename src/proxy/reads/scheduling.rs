@@ -29,23 +29,25 @@ const HUB_WAIT: Duration = Duration::from_secs(5);
 /// When a hub that does not answer may be back. Units: seconds.
 const RETRY_AFTER: u64 = 3;
 
-/// Whether a call is answered by us: pools are configured or it asks for the figures of the fleet, and it names no region.
+/// Whether a call is answered by us: there are pools, or it asks for the figures of the fleet, or would change pools which are those of the hub; and it
+/// names no region.
 pub(crate) fn is_ours(proxy: &Proxy, exchange: &Exchange, request: &Request<IncomingBody>) -> bool {
     let is_of_fleet = || *request.method() == Method::GET && matches!(asks_for_fleet(request.headers()), Ok(true));
-    exchange.addressed.is_none() && (!proxy.shared.pools.is_empty() || is_of_fleet())
+    let is_for_hub = || *request.method() != Method::GET && proxy.shared.config.hub.is_some();
+    exchange.addressed.is_none() && (!proxy.shared.pools.is_empty() || is_for_hub() || is_of_fleet())
 }
 
 /// Answers a call about pools.
 ///
-/// Errors: 404 for a pool that is not configured, and for the fleet without a hub that has its figures; 405 for a change: pools are changed in the
-/// configuration; 400 for another scope; 503 where the hub does not answer.
+/// Errors: 404 for a pool that there is not, and for the fleet without a hub that has its figures; 405 for a change: pools are changed at the hub, or in
+/// the configuration; 400 for another scope; 503 where the hub does not answer.
 pub(crate) async fn scheduling(
     proxy: &Proxy,
     exchange: &Exchange,
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     if *request.method() != Method::GET {
-        return Err(ErrorDocument::pools_are_configured());
+        return Err(ErrorDocument::pools_are_configured(proxy.shared.config.hub.is_some()));
     }
     let path = normal_path(request.uri().path());
     let fleet = if asks_for_fleet(request.headers())? { Some(of_fleet(proxy).await?) } else { None };
@@ -123,6 +125,9 @@ fn pool(proxy: &Proxy, figures: &PoolFigures, is_of_fleet: bool) -> Value {
         "active_workers": figures.workers,
         "active_jobs": figures.active,
     });
+    if configured.is_some_and(Pool::is_put) {
+        item["source"] = "hub".into();
+    }
     if let Some(rules) = configured.map(Pool::rules).filter(|rules| !rules.weights.is_empty()) {
         let weights: Map<String, Value> =
             rules.weights.iter().map(|(queue, weight)| (queue.clone(), (*weight).into())).collect();

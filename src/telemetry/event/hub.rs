@@ -30,6 +30,33 @@ pub fn hub_region_deleted(region: &str, [reason, ticket, author]: [&str; 3]) {
     );
 }
 
+/// An operator has put a pool of workers at this hub.
+pub fn hub_pool_put(pool: &str, [reason, ticket, author]: [&str; 3]) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_pool_put", pool, reason, ticket, author,
+        "an operator has put a pool of workers"
+    );
+}
+
+/// An operator has deleted a pool of workers of this hub.
+pub fn hub_pool_deleted(pool: &str, [reason, ticket, author]: [&str; 3]) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_pool_deleted", pool, reason, ticket, author,
+        "an operator has deleted a pool of workers"
+    );
+}
+
+/// This sidecar keeps to other pools of its hub than before.
+pub fn hub_pools_in_force(pools: &[&str]) {
+    let pools = pools.join(", ");
+    info!(target: TARGET, event = "ojs.federation.hub_pools_in_force", pools, "the pools of the hub are in force");
+}
+
+/// Some pools of the hub cannot be in force at this sidecar.
+pub fn hub_pools_refused(error: &str) {
+    warn!(target: TARGET, event = "ojs.federation.hub_pools_refused", error, "pools of the hub are not in force");
+}
+
 /// The record of a hub did not take a change.
 pub fn hub_record_failed(error: &str) {
     warn!(target: TARGET, event = "ojs.federation.hub_record_failed", error, "the record did not take a change");

@@ -71,7 +71,10 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// The commands of two words.
-const TWO_WORDS: [[&str; 2]; 8] = [
+const TWO_WORDS: [[&str; 2]; 11] = [
+    ["pools", "put"],
+    ["pools", "list"],
+    ["pools", "delete"],
     ["regions", "put"],
     ["regions", "list"],
     ["regions", "delete"],

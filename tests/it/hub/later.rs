@@ -86,6 +86,10 @@ impl LaterHub {
             *self.status.lock().unwrap() = body;
             return Ok(Response::new(Full::default().boxed_unsync()));
         }
+        if head.uri.path() != "/v1/hub/feed" {
+            let absent = Response::builder().status(404).body(Full::default().boxed_unsync());
+            return Ok(absent.unwrap());
+        }
         let known = head.headers.get("last-event-id").map(|it| it.to_str().unwrap().to_owned());
         let (sender, receiver) = mpsc::channel(8);
         *self.feed.lock().unwrap() = Some(sender);

@@ -20,6 +20,7 @@ mod outcomes;
 mod pools;
 mod postgres;
 mod promotion;
+mod put_pools;
 mod regions;
 mod roles;
 mod several;

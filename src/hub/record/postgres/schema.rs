@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -117,7 +117,9 @@ CREATE TABLE ojs_hub_conflict_turn (only_one integer PRIMARY KEY CHECK (only_one
 INSERT INTO ojs_hub_conflict_turn VALUES (1, '', 0);
 ",
     // The regions that operators have put.
-    "ALTER TABLE ojs_hub_state ADD COLUMN regions text NOT NULL DEFAULT '[]'",
+    "ALTER TABLE ojs_hub_state ADD COLUMN regions text NOT NULL DEFAULT '[]';",
+    // The pools of workers that operators have put.
+    "ALTER TABLE ojs_hub_state ADD COLUMN pools text NOT NULL DEFAULT '[]'",
 ];
 
 /// Another hub may make the tables for longer than other statements wait for a lock. Shorter than [`super::MIGRATION_WAIT`]: the server then

@@ -10,7 +10,7 @@ use super::super::content::State;
 use super::super::postgres_error::PostgresError;
 use crate::switch::Version;
 
-/// The state of a record, by the columns change, name, switches, number, hash, taken and regions.
+/// The state of a record, by the columns change, name, switches, number, hash, taken, regions and pools.
 pub(super) fn state(row: &Row) -> Result<State, PostgresError> {
     let rows = std::slice::from_ref(row);
     let head = match row.try_get::<_, Option<i64>>(3).map_err(PostgresError::content)? {
@@ -22,6 +22,7 @@ pub(super) fn state(row: &Row) -> Result<State, PostgresError> {
         switches: json(rows, 2)?,
         taken: json(rows, 5)?,
         regions: Arc::new(json(rows, 6)?),
+        pools: Arc::new(json(rows, 7)?),
         head,
     })
 }

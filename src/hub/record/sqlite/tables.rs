@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -108,6 +108,8 @@ INSERT INTO conflict_place SELECT origin, 0, max(mark) FROM job_change GROUP BY 
 ",
     // The regions that operators have put.
     "ALTER TABLE state ADD COLUMN regions TEXT NOT NULL DEFAULT '[]';",
+    // The pools of workers that operators have put.
+    "ALTER TABLE state ADD COLUMN pools TEXT NOT NULL DEFAULT '[]';",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
@@ -151,15 +153,16 @@ pub(super) fn state(connection: &mut Connection) -> rusqlite::Result<State> {
             Ok(Head { number: whole(row, "number")?, hash: row.get("hash")? })
         })
         .optional()?;
-    connection.query_row("SELECT change, name, switches, taken, regions FROM state", [], |row| {
+    connection.query_row("SELECT change, name, switches, taken, regions, pools FROM state", [], |row| {
         let wrong = |error: serde_json::Error| {
             rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
         };
         let switches = serde_json::from_str(&row.get::<_, String>("switches")?).map_err(wrong)?;
         let taken = serde_json::from_str(&row.get::<_, String>("taken")?).map_err(wrong)?;
-        let regions = serde_json::from_str(&row.get::<_, String>("regions")?).map_err(wrong)?;
+        let regions = Arc::new(serde_json::from_str(&row.get::<_, String>("regions")?).map_err(wrong)?);
+        let pools = Arc::new(serde_json::from_str(&row.get::<_, String>("pools")?).map_err(wrong)?);
         let version = Version { name: row.get("name")?, change: whole(row, "change")? };
-        Ok(State { version, switches, taken, regions: Arc::new(regions), head: head.unwrap_or_default() })
+        Ok(State { version, switches, taken, regions, pools, head: head.unwrap_or_default() })
     })
 }
 
@@ -178,9 +181,11 @@ pub(super) fn sidecars(connection: &mut Connection) -> rusqlite::Result<Vec<Save
 
 pub(super) fn change(connection: &mut Connection, to: &State, rows: &[AuditRow]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let [switches, taken, regions] = [in_json(&to.switches)?, in_json(&to.taken)?, in_json(&*to.regions)?];
-    let values = params![signed(to.version.change), to.version.name, switches, taken, regions];
-    transaction.execute("UPDATE state SET change = ?1, name = ?2, switches = ?3, taken = ?4, regions = ?5", values)?;
+    let [switches, taken] = [in_json(&to.switches)?, in_json(&to.taken)?];
+    let [regions, pools] = [in_json(&*to.regions)?, in_json(&*to.pools)?];
+    let values = params![signed(to.version.change), to.version.name, switches, taken, regions, pools];
+    let update = "UPDATE state SET change = ?1, name = ?2, switches = ?3, taken = ?4, regions = ?5, pools = ?6";
+    transaction.execute(update, values)?;
     for row in rows {
         let lasts_ms = row.lasts_ms.map(signed);
         transaction.execute(
