@@ -15,6 +15,10 @@ use crate::ojs::segments::Segments;
 
 /// Far more queues than any worker serves.
 const QUEUES_MAX: usize = 1_000;
+/// Far more members than any worker sends: all are kept until the call ends.
+const MEMBERS_MAX: usize = 256;
+/// Queues of a list that takes turns by the words of its worker at most; a worker serves a few.
+const WEIGHTED_MAX: usize = 64;
 /// Room for the names of some dozens of queues. Units: bytes.
 const NAMES_BYTES_USUAL: usize = 1_024;
 
@@ -52,10 +56,18 @@ impl std::fmt::Debug for FetchRequest<'_> {
 impl<'b> FetchRequest<'b> {
     /// Reads the body of a FETCH.
     ///
-    /// Errors: a [`Fault`] when it is not JSON, names too many queues, or could be read in two ways.
+    /// Errors: a [`Fault`] when it is not JSON, names too many queues, has too many members, or could be read in two ways.
     pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
-        let mut all = SmallVec::new();
-        let members = Members::read_all(body, depth_max, NAMES, |member| all.push(member))?;
+        let (mut all, mut count) = (SmallVec::new(), 0_usize);
+        let members = Members::read_all(body, depth_max, NAMES, |member| {
+            count += 1;
+            if count <= MEMBERS_MAX {
+                all.push(member);
+            }
+        })?;
+        if count > MEMBERS_MAX {
+            return Err(Fault::too_many("members", MEMBERS_MAX));
+        }
         let spans = members.elements(QUEUES, "queues", QUEUES_MAX)?.unwrap_or_default();
         let named = |span| Some((text_of(slice(members.text, span)?)?, span));
         // One that is no name makes the whole list the region's to judge.
@@ -102,7 +114,8 @@ impl<'b> FetchRequest<'b> {
     /// The worker's own words about turns. None where there are none, or where they could be read in two ways.
     #[must_use]
     pub fn own_turns(&self) -> Option<OwnTurns> {
-        own_turns::read(self.members.text, &self.all, |queue| self.queues().any(|name| name == queue))
+        let takes_turns = self.queues.len() <= WEIGHTED_MAX;
+        own_turns::read(self.members.text, &self.all, |queue| takes_turns && self.queues().any(|name| name == queue))
     }
 
     /// The pool that the worker names; none where it names none.

@@ -65,11 +65,15 @@ pub(crate) async fn fetch(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut head, body) = read(proxy, exchange, request).await?;
+    let mut claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth);
+    let mut own = claims.as_ref().ok().and_then(FetchRequest::own_turns);
+    if own.is_some() && are_unconfigured(proxy) && apart(|| server_schedules(proxy)).await {
+        own = None;
+    }
     let (halts, pauses) = proxy.with_view(|view| (view.maintenance || view.fetch_waits, view.pauses.clone()));
     if halts {
         return Ok(handed_out(exchange, &[]));
     }
-    let mut claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth);
     let pool = if proxy.shared.pools.is_empty() { None } else { of_pool(proxy, claims.as_mut().map_err(|it| &*it))? };
     if let Some(pauses) = pauses.filter(|pauses| pauses.has_queues())
         && !leave_out_paused(&pauses, claims.as_mut())
@@ -84,10 +88,6 @@ pub(crate) async fn fetch(
         claims.queues().try_for_each(|queue| refuse_shard(Some(shards), queue))?;
     }
     // Elsewhere it is judged by the local region only.
-    let mut own = claims.as_ref().ok().and_then(FetchRequest::own_turns);
-    if own.is_some() && are_unconfigured(proxy, pool) && apart(|| server_schedules(proxy)).await {
-        own = None;
-    }
     let rules = claims.as_mut().ok().and_then(|claims| rules(proxy, claims, own, pool));
     let claims = claims.as_ref().ok();
     let worker_id = claims.and_then(FetchRequest::worker_id);

@@ -143,6 +143,7 @@ async fn a_server_that_schedules_fairly_itself_gets_the_words_of_workers() {
         ("", "urn:ojs:ext:cron", false),
         // An order that the operator has configured is in force.
         (WEIGHTED, "urn:ojs:ext:fair-scheduling", false),
+        ("scheduling: { tenant_queues: [{ queue: low, shards: 2 }] }", "urn:ojs:ext:fair-scheduling", false),
     ] {
         let federation = federation(yaml, &[("low", 2)]).await;
         let manifest = json!({ "specversion": "1.0", "extensions": [extension] }).to_string();

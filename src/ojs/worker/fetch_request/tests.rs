@@ -169,3 +169,23 @@ proptest! {
         prop_assert_eq!(value(&cut), expected);
     }
 }
+
+#[test]
+fn a_call_with_more_members_than_any_worker_sends_is_not_read() {
+    let body = |more: usize| format!(r#"{{"queues":["a"]{}}}"#, r#","x":0"#.repeat(more));
+    assert!(FetchRequest::read(body(MEMBERS_MAX - 1).as_bytes(), 64).is_ok());
+    assert_eq!(FetchRequest::read(body(MEMBERS_MAX).as_bytes(), 64).unwrap_err().reason.as_str(), "too_many_objects");
+}
+
+#[test]
+fn weights_of_lists_that_take_no_turns_are_not_read() {
+    let body = |queues: usize| {
+        let names: Vec<String> = (0..queues).map(|place| format!("\"q{place}\"")).collect();
+        format!(r#"{{"queues":[{}],"strategy":"weighted","weights":{{"q0":5}}}}"#, names.join(","))
+    };
+    for (queues, weights) in [(WEIGHTED_MAX, 1), (WEIGHTED_MAX + 1, 0)] {
+        let body = body(queues);
+        let own = FetchRequest::read(body.as_bytes(), 64).unwrap().own_turns().unwrap();
+        assert_eq!((own.weights.len(), own.order), (weights, Some(QueueOrder::Weighted)), "{queues}");
+    }
+}

@@ -4,34 +4,34 @@
 
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
-use http::{HeaderMap, StatusCode};
-use tokio::time::Instant;
+use http::StatusCode;
 
-use crate::ojs::{Class, SCHEDULING_EXTENSION, announces};
-use crate::proxy::{
-    call::ask::{Question, ask},
-    state::Proxy,
-};
+use crate::ojs::{SCHEDULING_EXTENSION, announces};
+use crate::proxy::state::Proxy;
+use crate::region::ask;
 
-/// How long the word of a manifest counts: it changes with the version of a server.
-const FRESH_FOR: Duration = Duration::from_secs(60);
-/// How long a FETCH waits for a manifest. It goes on as for a server without the extension then.
+/// How long a FETCH waits for a manifest at most. It goes on as for a server without the extension then.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether the server of the local region schedules fairly itself. Its manifest is read for a FETCH that has such words, and again after a minute; a region that
-/// does not answer is one that does not, until the next FETCH of that kind.
+/// Whether the server of the local region schedules fairly itself, by its last manifest, which one call a minute reads first. The question counts for no breaker:
+/// the worker has not asked it.
 pub(super) async fn server_schedules(proxy: &Proxy) -> bool {
-    let registry = &proxy.shared.registry;
-    let index = registry.view().local;
-    let (announced, now) = (&proxy.shared.announced, registry.clock().now());
-    if let Some(known) = announced.known(now, FRESH_FOR) {
+    let (announced, registry) = (&proxy.shared.announced, &proxy.shared.registry);
+    let (known, is_due) = announced.schedules(registry.clock().now());
+    if !is_due {
         return known;
     }
-    let path = PathAndQuery::from_static("/ojs/manifest");
-    let question = Question::get(path, HeaderMap::new(), Instant::now() + PATIENCE);
-    let Ok(answer) = ask(proxy, Class::Worker, index, &question).await else { return false };
-    let schedules = answer.status == StatusCode::OK && announces(&answer.body, SCHEDULING_EXTENSION);
-    announced.set(now, schedules);
-    schedules
+    let index = registry.view().local;
+    match ask(proxy.region(index), proxy.pool(index), "/ojs/manifest", PATIENCE).await {
+        Ok((StatusCode::OK, body)) => {
+            let schedules = announces(&body, SCHEDULING_EXTENSION);
+            announced.set(registry.clock().now(), schedules);
+            schedules
+        }
+        Ok((StatusCode::NOT_FOUND, _)) => {
+            announced.set(registry.clock().now(), false);
+            false
+        }
+        _ => known,
+    }
 }

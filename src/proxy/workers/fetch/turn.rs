@@ -21,10 +21,11 @@ const PAIRS_MAX: usize = 8;
 /// The longest name of a queue that takes turns, which servers know none of. Units: bytes.
 pub(super) const NAME_BYTES_MAX: usize = 256;
 
-/// Whether the configuration says nothing about turns in a FETCH of a worker of this pool, or of none, so that the words of the worker are all there is.
-pub(super) fn are_unconfigured(proxy: &Proxy, pool: Option<&Pool>) -> bool {
-    let (rules, strategy) = (&proxy.shared.queue_rules, proxy.shared.config.scheduling.strategy);
-    pool.is_none() && strategy.is_none() && rules.keep_the_order()
+/// Whether the configuration says nothing about turns, so that the words of a worker are all there is.
+pub(super) fn are_unconfigured(proxy: &Proxy) -> bool {
+    let shared = &proxy.shared;
+    let is_silent = shared.config.scheduling.strategy.is_none() && shared.queue_rules.keep_the_order();
+    is_silent && shared.pools.is_empty() && shared.shards.is_none()
 }
 
 /// How the queues of a FETCH of a worker of this pool, or of none, take turns; none where they stay in their order. The configuration goes before `own`, the words
