@@ -55,13 +55,14 @@ impl Reloader {
         loop {
             let shared = self.current.load_full();
             let (discovered, journal) = (Arc::clone(&shared.discovered), Arc::clone(&shared.journal));
+            let started = shared.started;
             drop(shared);
             let watched = self.watched();
             tokio::select! {
                 () = watch.wait(&watched, in_force) => {}
                 // A change of files that was being waited out is looked at, too.
                 () = discovered.changed() => {}
-                () = put_pools::changed(&journal, &self.world.clock) => {}
+                () = put_pools::changed(&journal, &self.world.clock, started) => {}
             }
             in_force = self.look();
             // Also without news: a region that was refused is tried again.

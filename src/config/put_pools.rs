@@ -116,7 +116,8 @@ pub fn misfit(others: &[PoolConfig], pool: &PoolConfig) -> Option<PoolProblem> {
     }
     let all: Vec<&PoolConfig> = others.iter().chain([pool]).collect();
     let own = others.len();
-    check::shut_out(&all).into_iter().find_map(|it| {
+    // The others were looked at among themselves before.
+    check::shut_out(&all, |by, at| by == own || at == own).into_iter().find_map(|it| {
         let (named, queue) = (all.get(it.pool)?, all.get(it.pool)?.queues.get(it.queue)?);
         if it.pool == own {
             let by = &all.get(it.by)?.name;

@@ -41,9 +41,7 @@ pub(super) async fn put(hub: Rc<Hub>, caller: &Caller, name: &str, query: &str, 
     let name = named(name)?;
     let grounds = grounds(caller, query)?;
     let (pool, config) = read(&name, body).map_err(Refusal::bad_request)?;
-    if config.concurrency.is_some() {
-        may_bound(&hub, &name)?;
-    }
+    may_put(&hub, &name, &config)?;
     let done = hub
         .change(|all, _| {
             let Grounds { reason, ticket, author } = grounds.clone();
@@ -87,10 +85,10 @@ pub(super) async fn delete(hub: Rc<Hub>, caller: &Caller, name: &str, query: &st
     Ok(changed(&hub, json!({ "deleted": deleted.shown(), "left": left })))
 }
 
-/// Whether this hub can keep a bound of a pool that is put.
-fn may_bound(hub: &Hub, name: &str) -> Result<(), Refusal> {
+/// Whether this hub can keep the bound of a pool that is put. One that its configuration bounds is not put: sidecars would not know of that bound.
+fn may_put(hub: &Hub, name: &str, pool: &PoolConfig) -> Result<(), Refusal> {
     let conflict = |message: String| Err(Refusal::new(StatusCode::CONFLICT, "not_grantable", message));
-    if !hub.record.is_durable() {
+    if pool.concurrency.is_some() && !hub.record.is_durable() {
         return conflict(
             "`concurrency`: a hub without `record.path` or `record.postgres` forgets its grants at a restart: set one, or leave this out"
                 .to_owned(),
@@ -98,7 +96,7 @@ fn may_bound(hub: &Hub, name: &str) -> Result<(), Refusal> {
     }
     match hub.limits.configured_bound(name) {
         Some(bound) => conflict(format!(
-            "`concurrency`: `pools` in the configuration of this hub has {bound} for the pool, and goes first: take it out there, or leave this out"
+            "`name`: `pools` in the configuration of this hub bounds the pool to {bound}, and sidecars configure it themselves: take it out there, and put it here with its `concurrency`"
         )),
         None => Ok(()),
     }

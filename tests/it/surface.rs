@@ -281,7 +281,7 @@ const fn goes_to(scope: Scope) -> &'static str {
         Scope::Named => "the region where it lives",
         Scope::AllRegions => "read in one region, written to all",
         Scope::Local => "the local region",
-        Scope::Scheduling => "the local region; with `scheduling.pools`, answered by the sidecar",
+        Scope::Scheduling => "the local region; with pools, answered by the sidecar",
         Scope::EventStream => "the job's region, or the local region for a queue",
         Scope::Tunnel => "the local region, as a tunnel",
         Scope::Manifest => "the local region, else any, with the federation extension added",

@@ -1,6 +1,6 @@
 //! The pools of workers that operators have put at the hub, beside those of the configuration.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::notes::Notes;
 use crate::base::Clock;
@@ -10,13 +10,19 @@ use crate::proxy::Random;
 use crate::region::SetupError;
 use crate::telemetry::event;
 
-/// How long a sidecar waits at most before it takes changed pools: it then connects to the hub anew, and a fleet is not to do so at once.
-const SPREAD: Duration = Duration::from_millis(500);
+/// How long a sidecar waits before it takes changed pools: at least, and how much longer at most. It then probes its regions and connects to the hub anew, and a
+/// fleet is not to do so at once, nor a sidecar for each of many changes.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
+/// A process that has just begun takes them at once: until then no pool of the hub isolates or bounds anything.
+const BEGINS_FOR: Duration = Duration::from_secs(60);
 
-/// Resolves some moments after the hub has named other pools. Cancel: each look is at the last ones.
-pub(super) async fn changed(journal: &Journal, clock: &Clock) {
+/// Resolves some moments after the hub has named other pools; `started`: when the process began. Cancel: each look is at the last ones.
+pub(super) async fn changed(journal: &Journal, clock: &Clock, started: Instant) {
     journal.put_pools_changed().await;
-    clock.sleep(SPREAD.mul_f64(Random::default().draw().unit())).await;
+    if started.elapsed() > BEGINS_FOR {
+        let (least, more) = PAUSE;
+        clock.sleep(least + more.mul_f64(Random::default().draw().unit())).await;
+    }
 }
 
 /// The pools of the hub for one configuration.

@@ -124,7 +124,7 @@ impl Check {
 
     /// No worker of a pool gets nothing of a queue because another pool isolates it.
     fn isolated_queues(&mut self, pools: &[PoolConfig], places: &[String]) {
-        for it in shut_out(&pools.iter().collect::<Vec<_>>()) {
+        for it in shut_out(&pools.iter().collect::<Vec<_>>(), |_, _| true) {
             let (Some(path), Some(by)) = (places.get(it.pool), places.get(it.by)) else { continue };
             let rule = format!(
                 "`{by}` is isolated and has the queue too, so that workers of this pool get nothing of it: leave it out of one of them"
@@ -161,10 +161,12 @@ pub(in crate::config) struct ShutOut {
 }
 
 /// The queues of isolated pools that are in another isolated pool too, of which the later one is named, or by their names in any other pool.
-pub(in crate::config) fn shut_out(pools: &[&PoolConfig]) -> Vec<ShutOut> {
+///
+/// `asked`: whether these two places are looked at, the owner's first.
+pub(in crate::config) fn shut_out(pools: &[&PoolConfig], asked: impl Fn(usize, usize) -> bool) -> Vec<ShutOut> {
     let mut found = Vec::new();
     for (by, owner) in pools.iter().enumerate().filter(|(_, pool)| pool.isolated) {
-        for (at, other) in pools.iter().enumerate().filter(|(at, _)| *at != by) {
+        for (at, other) in pools.iter().enumerate().filter(|(at, _)| *at != by && asked(by, *at)) {
             for (queue, name) in other.queues.iter().enumerate() {
                 let is_in_vain = if other.isolated { at > by } else { !is_glob(name) };
                 if is_in_vain && owner.queues.iter().any(|pattern| meet(pattern, name)) {
@@ -182,6 +184,9 @@ fn is_glob(queue: &str) -> bool {
 
 /// Whether a queue can fit both patterns: `*` stands for any run of characters, `?` for one.
 fn meet(one: &str, other: &str) -> bool {
+    if !is_glob(one) && !is_glob(other) {
+        return one == other;
+    }
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     // By the characters that are left of `other`, from the end of `one` on: whether the rest of both can be the same text.
     let mut below: Vec<bool> = vec![false; other.len() + 1];

@@ -3,6 +3,7 @@
 use super::Link;
 use crate::config::{PUT_POOLS_MAX, PutPool};
 use crate::fleet::FeedPools;
+use crate::telemetry::event;
 
 impl Link {
     /// Takes an event, which names all pools. One that cannot be read changes nothing, and the switches of the feed go on.
@@ -13,7 +14,7 @@ impl Link {
                 self.journal.set_put_pools(pools);
             }
             Err(error) => {
-                tracing::debug!(target: "ojs_federation", %error, "an event `pools` of the hub cannot be read");
+                event::hub_pools_refused(&format!("those in force stay: the event `pools` cannot be read: {error}"));
             }
         }
     }

@@ -187,8 +187,11 @@ async fn a_wrong_pool_is_refused_with_its_member_and_changes_nothing() {
         let message = refused["error"]["message"].as_str().unwrap_or_default();
         assert!(code == 400 && words.iter().all(|word| message.contains(word)), "{name} {body}: {refused}");
     }
-    let of_file = put(&stage, "ann", "of-file", &json!({ "queues": ["a"], "concurrency": 4 })).await;
-    assert!(of_file.0 == 409 && of_file.1.to_string().contains("`concurrency`: `pools`"), "{}", of_file.1);
+    // Also without `concurrency`: sidecars would not know that the hub's file bounds the pool.
+    for body in [json!({ "queues": ["a"], "concurrency": 4 }), json!({ "queues": ["a"] })] {
+        let of_file = put(&stage, "ann", "of-file", &body).await;
+        assert!(of_file.0 == 409 && of_file.1.to_string().contains("`name`: `pools`"), "{}", of_file.1);
+    }
     let bare = format!("{POOLS}/pay?ticket=t&author=a");
     let (code, refused) = status(&stage, "ann", &Method::DELETE, &bare).await;
     assert!(code == 400 && refused.to_string().contains("`reason`"), "{refused}");
