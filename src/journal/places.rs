@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use foldhash::fast::RandomState;
 
@@ -16,8 +17,19 @@ pub(super) struct Places(HashMap<Option<Arc<str>>, Taken, RandomState>);
 struct Taken {
     /// The ends and the numbers of leases. Those that are over may still be among them.
     held: BTreeSet<(Moment, u64)>,
-    /// The jobs that regions were asked for, or are about to be.
-    asked: u64,
+    /// The jobs that regions were asked for, or are about to be. A FETCH counts up here, and down at its end by itself.
+    asked: Arc<AtomicU64>,
+}
+
+/// Places that are set aside for a FETCH.
+#[derive(Debug)]
+pub(super) struct SetAside {
+    /// How many.
+    pub(super) count: u64,
+    /// The places that were taken before.
+    pub(super) before: TakenPlaces,
+    /// All that are set aside in the pool: these are to be taken off it as soon as they are not any more.
+    pub(super) all: Arc<AtomicU64>,
 }
 
 /// The places of a pool that are taken.
@@ -38,7 +50,7 @@ impl Taken {
             self.held.pop_first();
         }
         let last = self.held.last().map_or(0, |(ends, _)| ends.since(at).as_millis().try_into().unwrap_or(u64::MAX));
-        TakenPlaces { held: self.held.len() as u64, asked: self.asked, last_ms: last }
+        TakenPlaces { held: self.held.len() as u64, asked: self.asked.load(Relaxed), last_ms: last }
     }
 }
 
@@ -55,32 +67,24 @@ impl Places {
         let Some(place) = &lease.place else { return };
         if let Some(taken) = self.0.get_mut(&place.pool) {
             taken.held.remove(&(lease.ends, lease.number));
-            if taken.held.is_empty() && taken.asked == 0 {
+            if taken.held.is_empty() && taken.asked.load(Relaxed) == 0 {
                 self.0.remove(&place.pool);
             }
         }
     }
 
-    /// Sets places of a pool with so many aside for a FETCH that wants some. Returns how many, and the places that were taken before; all that are set aside are
-    /// given back by [`Self::give_back`].
-    pub(super) fn ask(&mut self, pool: &Arc<str>, wanted: u64, bound: u64, at: Moment) -> (u64, TakenPlaces) {
+    /// Sets places of a pool with so many aside for a FETCH that wants some.
+    pub(super) fn ask(&mut self, pool: &Arc<str>, wanted: u64, bound: u64, at: Moment) -> SetAside {
         let taken = self.0.entry(Some(Arc::clone(pool))).or_default();
         let before = taken.at(at);
-        let given = wanted.min(bound.saturating_sub(before.held + before.asked));
-        taken.asked += given;
-        (given, before)
+        let count = wanted.min(bound.saturating_sub(before.held + before.asked));
+        taken.asked.fetch_add(count, Relaxed);
+        SetAside { count, before, all: Arc::clone(&taken.asked) }
     }
 
     /// The places of a pool that are taken at a moment.
     pub(super) fn of(&mut self, pool: &Arc<str>, at: Moment) -> TakenPlaces {
         self.0.get_mut(&Some(Arc::clone(pool))).map_or_else(TakenPlaces::default, |taken| taken.at(at))
-    }
-
-    /// So many places are set aside no longer.
-    pub(super) fn give_back(&mut self, pool: &Arc<str>, count: u64) {
-        if let Some(taken) = self.0.get_mut(&Some(Arc::clone(pool))) {
-            taken.asked = taken.asked.saturating_sub(count);
-        }
     }
 
     /// The numbers of the leases that hold a place at a moment.

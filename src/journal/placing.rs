@@ -1,19 +1,21 @@
 //! Places in pools of workers, which FETCH calls take before they ask a region.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::Journal;
 use super::lease::LeasePlace;
-use super::places::TakenPlaces;
+use super::places::{SetAside, TakenPlaces};
 
 /// Places of a pool that are set aside for the jobs of one FETCH. Dropped, it gives back those that no job took.
 #[derive(Debug)]
 pub struct AskedPlaces {
-    journal: Arc<Journal>,
     pool: Arc<str>,
     left: u64,
     before: u64,
+    /// All that are set aside in the pool, these among them.
+    all: Arc<AtomicU64>,
 }
 
 impl AskedPlaces {
@@ -29,22 +31,21 @@ impl AskedPlaces {
         self.before
     }
 
-    /// So many jobs have come, and their leases are recorded. Returns how many jobs the workers of the pool hold now.
-    pub fn came(&mut self, jobs: u64) -> u64 {
+    /// So many jobs have come, and their leases are recorded in the `journal` that was asked for the places. Returns how many jobs the workers of the pool hold now.
+    pub fn came(&mut self, journal: &Journal, jobs: u64) -> u64 {
         let taken = jobs.min(self.left);
         self.left -= taken;
-        let at = self.journal.now();
-        let mut leases = self.journal.inner.leases.lock();
-        leases.places.give_back(&self.pool, taken);
+        let at = journal.now();
+        let mut leases = journal.inner.leases.lock();
+        self.all.fetch_sub(taken, Relaxed);
         leases.places.of(&self.pool, at).held
     }
 }
 
 impl Drop for AskedPlaces {
     fn drop(&mut self) {
-        if self.left > 0 {
-            self.journal.inner.leases.lock().places.give_back(&self.pool, self.left);
-        }
+        // No other count changes with it, so that it needs no lock.
+        self.all.fetch_sub(self.left, Relaxed);
     }
 }
 
@@ -52,11 +53,11 @@ impl Journal {
     /// Sets places of a pool aside for a FETCH that wants so many jobs: as many as are left of `bound` beside the jobs that its workers hold, by their leases, and
     /// those that other FETCHes are about to bring.
     #[must_use]
-    pub fn ask_places(self: &Arc<Self>, pool: &Arc<str>, wanted: u64, bound: impl FnOnce() -> u64) -> AskedPlaces {
+    pub fn ask_places(&self, pool: &Arc<str>, wanted: u64, bound: impl FnOnce() -> u64) -> AskedPlaces {
         let at = self.now();
         let mut leases = self.inner.leases.lock();
-        let (left, before) = leases.places.ask(pool, wanted, bound(), at);
-        AskedPlaces { journal: Arc::clone(self), pool: Arc::clone(pool), left, before: before.held + before.asked }
+        let SetAside { count, before, all } = leases.places.ask(pool, wanted, bound(), at);
+        AskedPlaces { pool: Arc::clone(pool), left: count, before: before.held + before.asked, all }
     }
 
     /// Hands the places of a pool that are taken now to `then`, before another FETCH takes one.

@@ -4,7 +4,7 @@ use wildmatch::WildMatch;
 
 /// A compiled pattern.
 ///
-/// Matching allocates nothing. One without `*` and `?` is compared byte by byte; else it takes time in proportion to the text, for each character of the longest piece between
+/// Matching allocates nothing. One without `*` and `?`, or with one `*` at its end alone, is compared byte by byte; else it takes time in proportion to the text, for each character of the longest piece between
 /// stars at most once.
 #[derive(Debug, Clone)]
 pub struct Glob(Pattern);
@@ -12,6 +12,8 @@ pub struct Glob(Pattern);
 #[derive(Debug, Clone)]
 enum Pattern {
     Text(Box<str>),
+    /// The beginning of the text.
+    Start(Box<str>),
     Wild(WildMatch),
 }
 
@@ -19,9 +21,11 @@ impl Glob {
     /// Compiles a pattern; every text is one.
     #[must_use]
     pub fn new(pattern: &str) -> Self {
-        Self(match pattern.contains(['*', '?']) {
-            true => Pattern::Wild(WildMatch::new(pattern)),
-            false => Pattern::Text(pattern.into()),
+        let is_text = |part: &str| !part.contains(['*', '?']);
+        Self(match pattern.strip_suffix('*').filter(|start| is_text(start)) {
+            Some(start) => Pattern::Start(start.into()),
+            None if is_text(pattern) => Pattern::Text(pattern.into()),
+            None => Pattern::Wild(WildMatch::new(pattern)),
         })
     }
 
@@ -30,6 +34,7 @@ impl Glob {
     pub fn matches(&self, text: &str) -> bool {
         match &self.0 {
             Pattern::Text(pattern) => **pattern == *text,
+            Pattern::Start(start) => text.starts_with(&**start),
             Pattern::Wild(pattern) => pattern.matches(text),
         }
     }

@@ -60,9 +60,9 @@ pub use route::{
     settle, together,
 };
 pub use schedule::{
-    Call as QueueCall, Depth as QueueDepth, Dispatched, End as QueueCallEnd, Figures, FiguresSum, FleetFigures,
-    Lists as QueueLists, Pool, PoolError, PoolFigures, PoolGrant, PoolSeen, Pools, QueueFigures, Rules as QueueRules,
-    ShardTurns, ShownList, Starving, Tally, Turns as QueueTurns,
+    Asker as QueueAsker, Call as QueueCall, Depth as QueueDepth, Dispatched, End as QueueCallEnd, Figures, FiguresSum,
+    FleetFigures, Lists as QueueLists, Pool, PoolError, PoolFigures, PoolGrant, PoolNumber, PoolSeen, Pools,
+    QueueFigures, Rules as QueueRules, ShardTurns, ShownList, Starving, Tally, Turns as QueueTurns,
 };
 pub use view::{
     Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,

@@ -119,7 +119,7 @@ async fn places_that_are_asked_for_are_no_one_else_s_until_their_jobs_have_come_
     let second = store.ask_places(&pool, 3, || 5);
     assert_eq!((first.left(), second.left(), left(&store, "p", 5)), (3, 2, 0));
     store.leased(std::iter::once(placed("a", "p")));
-    first.came(1);
+    first.came(&store, 1);
     assert_eq!((first.left(), left(&store, "p", 5)), (2, 0));
     drop(first);
     assert_eq!(left(&store, "p", 5), 2);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::cuts::cuts;
+use super::cuts::{Cuts, cuts};
 use super::edit::Edits;
 use super::members::{Member, Members, Span, inside, slice, text_of};
 use super::own_pool::{self, OwnPool};
@@ -40,7 +40,7 @@ pub struct FetchRequest<'b> {
     lacks_queues: bool,
     /// All members in their order, and the parts of the body to cut out for those that go.
     all: SmallVec<[Member; MEMBERS_USUAL]>,
-    cuts: Vec<Span>,
+    cuts: Cuts,
     count: Option<usize>,
 }
 
@@ -73,7 +73,7 @@ impl<'b> FetchRequest<'b> {
         // One that is no name makes the whole list the region's to judge.
         let queues = spans.into_iter().map(named).collect::<Option<_>>().unwrap_or_default();
         let count = count_of(&members);
-        Ok(Self { members, queues, lacks_queues: false, all, cuts: Vec::new(), count })
+        Ok(Self { members, queues, lacks_queues: false, all, cuts: Cuts::new(), count })
     }
 
     /// The queues, in the order in which they are to be served; none where the list is not one of names.

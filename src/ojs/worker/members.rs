@@ -15,16 +15,43 @@ pub(super) struct Member {
     /// Where its name begins.
     pub(super) name_at: usize,
     pub(super) value: Span,
-    /// Whether it has one of the known names, letter for letter.
-    pub(super) is_known: bool,
+    /// The name that it has, where that is one of those for sidecars, or another spelling of it.
+    own: Option<(OwnName, Likeness)>,
     /// Whether it is left out of the body.
     pub(super) goes: bool,
 }
 
+/// The names of members that are for sidecars, and may be left out of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnName {
+    Pool,
+    Strategy,
+    Weights,
+}
+
+impl OwnName {
+    const ALL: [Self; 3] = [Self::Pool, Self::Strategy, Self::Weights];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Strategy => "strategy",
+            Self::Weights => "weights",
+        }
+    }
+
+    /// The one that a name is, or is like. `may_vary`: whether folding changes the name.
+    fn of(key: &str, may_vary: bool) -> Option<(Self, Likeness)> {
+        let like = |own: &Self| may_vary || key == own.as_str();
+        let mut found = Self::ALL.into_iter().filter(like).map(|own| (own, likeness(key, own.as_str())));
+        found.find(|(_, likeness)| *likeness != Likeness::Different)
+    }
+}
+
 impl Member {
-    /// Its name; empty where that cannot be read, which a body that was read before has none of.
-    pub(super) fn name(self, text: &str) -> Cow<'_, str> {
-        Scanner::again(text, self.name_at, &[]).string().map(Text::decode).unwrap_or_default()
+    /// How its name relates to one of those for sidecars.
+    pub(super) fn likeness(self, name: OwnName) -> Likeness {
+        self.own.filter(|(own, _)| *own == name).map_or(Likeness::Different, |(_, likeness)| likeness)
     }
 }
 
@@ -75,7 +102,8 @@ impl<'b, const N: usize> Members<'b, N> {
                     Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(*name)),
                 }
             }
-            each(Member { name_at, value, is_known, goes: false });
+            let own = if is_known { None } else { OwnName::of(&key, may_vary) };
+            each(Member { name_at, value, own, goes: false });
             Ok::<(), Fault>(())
         })?;
         scanner.end()?;

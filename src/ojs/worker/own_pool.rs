@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::members::{Member, slice, text_of};
+use super::members::{Member, OwnName, slice, text_of};
 use crate::ojs::fault::Fault;
-use crate::ojs::key::{Likeness, likeness};
-
-const POOL: &str = "pool";
+use crate::ojs::key::Likeness;
 
 /// The pool that a FETCH names. Spec: fair-scheduling 6.2.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,11 +18,11 @@ pub struct OwnPool<'b> {
 /// Reads the name among the members of a body that was read before; `null` names none.
 pub(super) fn read<'b>(text: &'b str, members: &[Member]) -> Result<Option<OwnPool<'b>>, Fault> {
     let mut pool = None;
-    for (place, member) in members.iter().enumerate().filter(|(_, member)| !member.is_known) {
-        match likeness(&member.name(text), POOL) {
+    for (place, member) in members.iter().enumerate() {
+        match member.likeness(OwnName::Pool) {
             Likeness::Different => {}
             Likeness::Exact if pool.is_none() => pool = Some((place, member.value)),
-            Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(POOL)),
+            Likeness::Exact | Likeness::Variant => return Err(Fault::ambiguous(OwnName::Pool.as_str())),
         }
     }
     let Some((member, raw)) = pool.and_then(|(place, span)| Some((place, slice(text, span)?))) else { return Ok(None) };

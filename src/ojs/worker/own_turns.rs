@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::members::{Member, Span, slice, text_of};
+use super::members::{Member, OwnName, Span, slice, text_of};
 use crate::base::QueueOrder;
-use crate::ojs::key::{Likeness, Text, likeness};
+use crate::ojs::key::{Likeness, Text};
 use crate::ojs::scan::{ScanError, Scanner};
-
-const STRATEGY: &str = "strategy";
-const WEIGHTS: &str = "weights";
 
 /// The words of a FETCH about the turns of its queues. Spec: fair-scheduling 5.2.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,10 +24,9 @@ pub struct OwnTurns {
 pub(super) fn read(text: &str, members: &[Member], is_queue: impl Fn(&str) -> bool) -> Option<OwnTurns> {
     let mut own = SmallVec::new();
     let [mut strategy, mut weights] = [None; 2];
-    for (place, member) in members.iter().enumerate().filter(|(_, member)| !member.is_known) {
-        let name = member.name(text);
-        for (known, value) in [(STRATEGY, &mut strategy), (WEIGHTS, &mut weights)] {
-            match likeness(&name, known) {
+    for (place, member) in members.iter().enumerate() {
+        for (name, value) in [(OwnName::Strategy, &mut strategy), (OwnName::Weights, &mut weights)] {
+            match member.likeness(name) {
                 Likeness::Different => {}
                 Likeness::Exact if value.is_none() => {
                     *value = Some(member.value);

@@ -11,6 +11,7 @@ use crate::policy::glob::Glob;
 /// A pool of workers. Spec: fair-scheduling 6.
 #[derive(Debug)]
 pub struct Pool {
+    number: PoolNumber,
     name: Arc<str>,
     queues: Vec<(Arc<str>, Glob)>,
     concurrency: Option<u64>,
@@ -19,6 +20,15 @@ pub struct Pool {
     rules: Rules,
     is_silent: bool,
     is_put: bool,
+}
+
+/// The number of a pool, or of the workers of no pool, in one configuration: those of another configuration have other numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolNumber {
+    /// How many configurations there were before.
+    configuration: u64,
+    /// The place of the pool; none for workers of no pool.
+    place: Option<usize>,
 }
 
 /// The bound of a pool in the fleet.
@@ -34,6 +44,8 @@ struct OfFleet {
 #[derive(Debug, Default)]
 pub struct Pools {
     all: Vec<Pool>,
+    /// The number of workers of no pool.
+    none: PoolNumber,
     /// The place of the pool that the workers of this sidecar belong to.
     own: Option<usize>,
     isolates: bool,
@@ -52,7 +64,7 @@ pub enum PoolError<'p> {
 
 impl Pool {
     /// `old`: the pools until now, of which it takes over the grant.
-    fn of(pool: &PoolConfig, old: Option<&Pools>) -> Self {
+    fn of(number: PoolNumber, pool: &PoolConfig, old: Option<&Pools>) -> Self {
         let name: Arc<str> = pool.name.as_str().into();
         let fleet = pool.fleet.as_ref().map(|fleet| {
             let known = old.and_then(|old| old.all().find(|it| it.name == name)?.grant());
@@ -60,6 +72,7 @@ impl Pool {
             OfFleet { grant, local: fleet.local.unwrap_or(0), longest_lease: fleet.longest_lease }
         });
         Self {
+            number,
             fleet,
             queues: pool.queues.iter().map(|queue| (queue.as_str().into(), Glob::new(queue))).collect(),
             concurrency: pool.concurrency,
@@ -148,11 +161,13 @@ impl Pools {
     /// The pools of a configuration. Grants go on from those of `old`, the pools until now.
     #[must_use]
     pub fn of(scheduling: &Scheduling, old: Option<&Self>) -> Self {
-        let all: Vec<Pool> = scheduling.pools.iter().map(|pool| Pool::of(pool, old)).collect();
+        let none = PoolNumber { configuration: old.map_or(0, |old| old.none.configuration + 1), place: None };
+        let pool = |(place, pool)| Pool::of(PoolNumber { place: Some(place), ..none }, pool, old);
+        let all: Vec<Pool> = scheduling.pools.iter().enumerate().map(pool).collect();
         let own = scheduling.pool.as_deref().and_then(|own| all.iter().position(|pool| *pool.name == *own));
         let isolates = all.iter().any(|pool| pool.isolated);
         let weighted = scheduling.weights.keys().map(|queue| queue.as_str().into()).collect();
-        Self { all, own, isolates, weighted }
+        Self { all, none, own, isolates, weighted }
     }
 
     /// Whether there are none.
@@ -211,6 +226,12 @@ impl Pools {
     /// The queues with a weight outside of pools.
     pub fn weighted(&self) -> impl Iterator<Item = &Arc<str>> {
         self.weighted.iter()
+    }
+
+    /// The number of a pool, or that of the workers of none. A queue is written in one way for all workers of a number.
+    #[must_use]
+    pub fn number(&self, pool: Option<&Pool>) -> PoolNumber {
+        pool.map_or(self.none, |pool| pool.number)
     }
 
     /// A queue as the configuration writes it, first that of the worker's pool; none for a queue that it does not name.

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
+use super::pools::PoolNumber;
+
 /// Queues that are watched at most: workers of a pod ask for a few, and made-up ones make room.
 const QUEUES_MAX: usize = 256;
 /// A pool is overloaded until its workers found places for so long.
@@ -25,6 +27,8 @@ pub struct Waits {
 struct Wait {
     /// The queue as the configuration writes it.
     row: Arc<str>,
+    /// The workers that asked for its jobs last, to whom this row belongs.
+    pool: PoolNumber,
     interval: Duration,
     /// An interval after a worker last asked for its jobs: from then on none does.
     unasked_at: Instant,
@@ -42,6 +46,24 @@ impl Wait {
     }
 }
 
+/// A worker that asks for jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker {
+    pool: PoolNumber,
+    /// Each queue is to give a job in each such interval.
+    interval: Duration,
+    now: Instant,
+    unasked_at: Instant,
+}
+
+impl Asker {
+    /// A worker of this pool, or of none, which expects a job of each queue in each `interval`.
+    #[must_use]
+    pub fn new(pool: PoolNumber, interval: Duration, now: Instant) -> Self {
+        Self { pool, interval, now, unasked_at: now + interval }
+    }
+}
+
 /// A queue that gave the workers that ask for it no job for longer than an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Starving {
@@ -52,27 +74,30 @@ pub struct Starving {
 }
 
 impl Waits {
-    /// A worker asks for jobs of a queue, which is to give one in each `interval`. `row`: the queue as the configuration writes it.
-    pub fn asked(&mut self, queue: &str, row: &Arc<str>, interval: Duration, now: Instant) {
+    /// A worker asks for jobs of a queue. `row_of`: the queue as the configuration writes it for such a worker; without a row it is not watched.
+    pub fn asked<'r>(&mut self, queue: &str, by: &Asker, row_of: impl FnOnce() -> Option<&'r Arc<str>>) {
+        let Asker { pool, interval, now, unasked_at } = *by;
         if let Some(wait) = self.queues.get_mut(queue) {
             // Without workers no queue can give a job.
-            if now > wait.unasked_at {
+            let mut begins = now > wait.unasked_at;
+            if wait.pool != pool {
+                let Some(row) = row_of() else { return };
+                begins |= wait.interval != interval || wait.row != *row;
+                (wait.pool, wait.interval, wait.row) = (pool, interval, Arc::clone(row));
+            }
+            if begins {
                 wait.begin(now);
             }
-            wait.unasked_at = now + interval;
-            if wait.interval != interval || wait.row != *row {
-                (wait.interval, wait.row) = (interval, Arc::clone(row));
-                wait.begin(now);
-            }
+            wait.unasked_at = unasked_at;
             return;
         }
+        let Some(row) = row_of() else { return };
         if self.queues.len() >= QUEUES_MAX {
             self.queues.retain(|_, wait| now <= wait.unasked_at);
         }
         if self.queues.len() < QUEUES_MAX {
-            let end = now + interval;
-            let wait = Wait { row: Arc::clone(row), interval, unasked_at: end, since: now, due_at: Some(end) };
-            self.queues.insert(queue.to_owned(), wait);
+            let (row, due_at) = (Arc::clone(row), Some(unasked_at));
+            self.queues.insert(queue.to_owned(), Wait { row, pool, interval, unasked_at, since: now, due_at });
         }
     }
 
@@ -159,6 +184,8 @@ fn sorted<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{PoolConfig, Scheduling};
+    use crate::policy::schedule::Pools;
 
     const INTERVAL: Duration = Duration::from_secs(30);
 
@@ -177,7 +204,7 @@ mod tests {
         fn asked(&mut self, from: u64, until: u64) {
             for second in (from..=until).step_by(10) {
                 let (row, now) = (Arc::clone(&self.2), self.at(second));
-                self.0.asked("mail", &row, INTERVAL, now);
+                self.0.asked("mail", &Asker::new(PoolNumber::default(), INTERVAL, now), || Some(&row));
             }
         }
 
@@ -241,12 +268,44 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_has_the_row_that_the_configuration_gives_it_for_the_workers_that_asked_last() {
+        let pool = |name: &str, queue: &str| PoolConfig {
+            name: name.to_owned(),
+            queues: vec![queue.to_owned()],
+            concurrency: None,
+            fleet: None,
+            strategy: None,
+            weights: BTreeMap::new(),
+            isolated: false,
+            floor: None,
+        };
+        let pools = |rows: [&str; 2], old| {
+            let pools = vec![pool("p", rows[0]), pool("q", rows[1])];
+            Pools::of(&Scheduling { pools, ..Scheduling::default() }, old)
+        };
+        let first = pools(["mail", "m*"], None);
+        let second = pools(["ma*", "mail"], Some(&first));
+        let (mut waits, now) = (Waits::default(), Instant::now());
+        for (pools, pool, row) in
+            [(&first, 0, "mail"), (&first, 1, "m*"), (&first, 0, "mail"), (&second, 0, "ma*"), (&second, 1, "mail")]
+        {
+            let pool = pools.all().nth(pool);
+            let by = Asker::new(pools.number(pool), INTERVAL, now);
+            for _ in 0..2 {
+                waits.asked("mail", &by, || pools.queue(pool, "mail"));
+                assert_eq!(waits.asked_for([&Arc::from(row)].into_iter()).count(), 1, "{row}");
+            }
+        }
+    }
+
+    #[test]
     fn made_up_queues_make_room() {
         let mut scene = Scene::new();
         for (prefix, second) in [("a", 0), ("b", 60)] {
             for number in 0..2 * QUEUES_MAX {
                 let (row, now) = (Arc::clone(&scene.2), scene.at(second));
-                scene.0.asked(&format!("{prefix}{number}"), &row, INTERVAL, now);
+                let by = Asker::new(PoolNumber::default(), INTERVAL, now);
+                scene.0.asked(&format!("{prefix}{number}"), &by, || Some(&row));
             }
         }
         assert_eq!(scene.0.queues.len(), QUEUES_MAX);

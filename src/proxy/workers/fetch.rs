@@ -39,7 +39,7 @@ use self::turn::{NAME_BYTES_MAX, are_unconfigured, rules};
 use crate::base::apart;
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
-use crate::policy::Pool;
+use crate::policy::{Pool, QueueAsker};
 use crate::proxy::{
     call::{
         exchange::Exchange,
@@ -129,11 +129,10 @@ fn count_call(
         tally.fetched(worker.unwrap_or_default(), pool.name(), now);
     }
     let interval = pool.map_or(&shared.queue_rules, Pool::rules).interval();
+    let by = QueueAsker::new(shared.pools.number(pool), interval, now);
     let Some(claims) = claims else { return };
     for queue in claims.queues().filter(|queue| queue.len() <= NAME_BYTES_MAX) {
-        if let Some(row) = shared.pools.queue(pool, queue) {
-            tally.waits.asked(queue, row, interval, now);
-        }
+        tally.waits.asked(queue, &by, || shared.pools.queue(pool, queue));
     }
 }
 

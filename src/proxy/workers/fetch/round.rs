@@ -363,7 +363,7 @@ impl<'p, 'b> Round<'p, 'b> {
             let count = leases.len() as u64;
             shared.journal.leased(leases.into_iter());
             // Afterwards, so that no other FETCH takes their places in between.
-            let held = self.places.as_mut().map(|places| places.came(count));
+            let held = self.places.as_mut().map(|places| places.came(&shared.journal, count));
             if let Some((grant, held)) = self.pool.and_then(Pool::grant).zip(held) {
                 grant.came(count, held);
             }
