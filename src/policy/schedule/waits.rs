@@ -27,7 +27,7 @@ pub struct Waits {
 struct Wait {
     /// The queue as the configuration writes it.
     row: Arc<str>,
-    /// The workers that asked for its jobs last, to whom this row belongs.
+    /// The number of the workers that asked for its jobs last, which this row is for.
     pool: PoolNumber,
     interval: Duration,
     /// An interval after a worker last asked for its jobs: from then on none does.
