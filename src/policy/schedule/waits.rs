@@ -270,6 +270,7 @@ mod tests {
     #[test]
     fn a_queue_has_the_row_that_the_configuration_gives_it_for_the_workers_that_asked_last() {
         let pool = |name: &str, queue: &str| PoolConfig {
+            is_put: false,
             name: name.to_owned(),
             queues: vec![queue.to_owned()],
             concurrency: None,

@@ -54,8 +54,14 @@ async fn a_killed_process_leaves_its_unknown_jobs_to_the_next_one_which_clears_t
     assert_eq!(stage.regions[0].jobs().iter().map(|job| job.stored).collect::<Vec<_>>(), [1]);
     assert!(stage.regions[1].jobs().is_empty());
     drop(second);
-    // Killed before that was on disk, it is found out again.
-    newest_in(&run(&stage.config).await.client, "stored").await;
+    // Killed before that was on disk, it is found out again; behind that, it is no outcome of the next process.
+    let third = run(&stage.config).await;
+    eventually("no outcome is unknown", async || {
+        let shown = outcomes(&third.client).await;
+        shown["durable"] == true && shown["outcomes"].as_array().unwrap().iter().all(|it| it["state"] == "stored")
+    })
+    .await;
+    assert_eq!(stage.regions[0].jobs().iter().map(|job| job.stored).collect::<Vec<_>>(), [1]);
     for file in std::fs::read_dir(stage.files.path()).unwrap() {
         let path = file.unwrap().path();
         let is_journal = path.file_name().unwrap().to_str().unwrap().starts_with("journal");
