@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::arguments::{AtArgs, HubArgs};
 use super::client::{ask, ask_hub};
-use super::out::complain;
+use super::exit::{DONE, FAILED};
+use super::out::{complain, say};
+use super::query::list;
 use super::runtime::runtime;
 use crate::ojs::path_segment;
 
@@ -102,4 +104,39 @@ pub(super) fn order_with(
         return None;
     }
     Some(document)
+}
+
+/// The options of a list of what operators have put at a hub.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
+pub(super) struct ListArgs {
+    /// Print the hub's JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    hub: HubArgs,
+}
+
+/// Shows the list that a hub has at a path, in this member: as its JSON, by `show`, or by the sentence for an empty one. Returns the exit code.
+pub(super) fn listed(
+    arguments: &ListArgs,
+    (path, member): (&str, &str),
+    empty: &str,
+    show: impl FnOnce(&[Value]),
+) -> u8 {
+    let answer = order(To::Hub(&arguments.hub), Method::GET, path, |it| it[member].is_array());
+    let Some(document) = answer else { return FAILED };
+    match list(&document[member]) {
+        _ if arguments.json => say(format_args!("{document:#}")),
+        [] => say(empty),
+        items => show(items),
+    }
+    DONE
+}
+
+/// Warns where a hub has an order in memory only.
+pub(super) fn say_durable(document: &Value) {
+    if document["durable"] != true {
+        say("this is not on disk: a restart forgets it");
+    }
 }

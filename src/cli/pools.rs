@@ -1,13 +1,12 @@
 //! `ojs-sidecar pools`: the pools of workers that operators put at a hub for all its sidecars.
 
 use bytes::Bytes;
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::arguments::HubArgs;
 use super::exit::{DONE, FAILED};
-use super::order::{OrderedBy, To, order, order_with};
+use super::order::{ListArgs, OrderedBy, To, listed, order, order_with, say_durable};
 use super::out::say;
 use super::query::{cell, list, table};
 use crate::ojs::path_segment;
@@ -73,16 +72,6 @@ struct DeleteArgs {
     by: OrderedBy,
 }
 
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
-struct ListArgs {
-    /// Print the hub's JSON instead of a table
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    hub: HubArgs,
-}
-
 /// Carries out an order at a hub, or shows its pools; exit code 1 where it refuses.
 pub(super) fn pools(arguments: &PoolsArgs) -> u8 {
     match &arguments.command {
@@ -140,17 +129,6 @@ fn delete(arguments: &DeleteArgs) -> u8 {
 }
 
 fn show(arguments: &ListArgs) -> u8 {
-    let answer = order(To::Hub(&arguments.hub), Method::GET, PATH, |it| it["items"].is_array());
-    let Some(document) = answer else { return FAILED };
-    if arguments.json {
-        say(format_args!("{document:#}"));
-        return DONE;
-    }
-    let pools = list(&document["items"]);
-    if pools.is_empty() {
-        say("no pool was put at the hub");
-        return DONE;
-    }
     let row = |it: &Value| {
         let queues = list(&it["queues"]).iter().map(cell).collect::<Vec<_>>().join(",");
         let keys = [
@@ -170,8 +148,9 @@ fn show(arguments: &ListArgs) -> u8 {
     };
     let head =
         ["POOL", "QUEUES", "BOUND", "STRATEGY", "ISOLATED", "WORKERS", "JOBS", "SINCE", "REASON", "TICKET", "AUTHOR"];
-    table(head, pools.iter().map(row).collect());
-    DONE
+    listed(arguments, (PATH, "items"), "no pool was put at the hub", |pools| {
+        table(head, pools.iter().map(row).collect())
+    })
 }
 
 fn weight(text: &str) -> Result<(String, u32), String> {
@@ -182,10 +161,4 @@ fn weight(text: &str) -> Result<(String, u32), String> {
 
 fn path(pool: &str, by: &OrderedBy) -> String {
     format!("{PATH}/{}?{}", path_segment(pool), by.query())
-}
-
-fn say_durable(document: &Value) {
-    if document["durable"] != true {
-        say("this is not on disk: a restart forgets it");
-    }
 }

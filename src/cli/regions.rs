@@ -1,13 +1,13 @@
 //! `ojs-sidecar regions`: those of a running sidecar, and those that operators put at a hub for the discovery of its sidecars.
 
 use bytes::Bytes;
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::arguments::{HubArgs, QueryArgs};
+use super::arguments::QueryArgs;
 use super::exit::{DONE, FAILED};
-use super::order::{OrderedBy, To, order, order_with};
+use super::order::{ListArgs, OrderedBy, To, listed, order, order_with, say_durable};
 use super::out::say;
 use super::query::{self, cell, list, table};
 use crate::base::RegionId;
@@ -60,16 +60,6 @@ struct DeleteArgs {
     by: OrderedBy,
 }
 
-#[derive(Debug, Args)]
-#[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
-struct ListArgs {
-    /// Print the hub's JSON instead of a table
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    hub: HubArgs,
-}
-
 /// Shows the regions of a sidecar, or carries out an order at a hub; exit code 1 where it refuses.
 pub(super) fn regions(arguments: &RegionsArgs) -> u8 {
     match &arguments.command {
@@ -110,36 +100,18 @@ fn delete(arguments: &DeleteArgs) -> u8 {
 }
 
 fn show(arguments: &ListArgs) -> u8 {
-    let answer = order(To::Hub(&arguments.hub), Method::GET, PATH, |it| it["regions"].is_array());
-    let Some(document) = answer else { return FAILED };
-    if arguments.json {
-        say(format_args!("{document:#}"));
-        return DONE;
-    }
-    let regions = list(&document["regions"]);
-    if regions.is_empty() {
-        say("no region was put at the hub");
-        return DONE;
-    }
     let row = |it: &Value| {
         let tags = list(&it["tags"]).iter().map(cell).collect::<Vec<_>>().join(",");
         let [id, url, weight, since, reason, ticket, author] =
             ["id", "url", "weight", "since", "reason", "ticket", "author"].map(|key| cell(&it[key]));
         [id, url, weight, if tags.is_empty() { "-".to_owned() } else { tags }, since, reason, ticket, author]
     };
-    table(
-        ["REGION", "URL", "WEIGHT", "TAGS", "SINCE", "REASON", "TICKET", "AUTHOR"],
-        regions.iter().map(row).collect(),
-    );
-    DONE
+    let head = ["REGION", "URL", "WEIGHT", "TAGS", "SINCE", "REASON", "TICKET", "AUTHOR"];
+    listed(arguments, (PATH, "regions"), "no region was put at the hub", |regions| {
+        table(head, regions.iter().map(row).collect());
+    })
 }
 
 fn path(region: &RegionId, by: &OrderedBy) -> String {
     format!("{PATH}/{region}?{}", by.query())
-}
-
-fn say_durable(document: &Value) {
-    if document["durable"] != true {
-        say("this is not on disk: a restart forgets it");
-    }
 }

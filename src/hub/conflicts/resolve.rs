@@ -66,14 +66,17 @@ pub(super) struct Own<'r> {
 
 /// The regions that are isolated, or that a promotion is about.
 ///
-/// Errors: [`RecordError`].
+/// Errors: [`RecordError`], also for one that is no region's id.
 pub(super) async fn closed_regions(hub: &Hub) -> Result<Vec<RegionId>, RecordError> {
     hub.refresh().await?;
     let in_force = hub.current().in_force();
     let isolated = in_force.iter().filter(|it| it.kind == SwitchKind::Isolate).filter_map(|it| it.subject.region());
     let mut closed: Vec<RegionId> = isolated.cloned().collect();
     let held = hub.record.promotions().await?.all.into_iter().filter_map(|it| it.holds);
-    closed.extend(held.filter_map(|id| RegionId::parse(&id).ok()));
+    for id in held {
+        // A region that a later version names in another way must not be taken for one that is open.
+        closed.push(RegionId::parse(&id).map_err(|_| RecordError::Later)?);
+    }
     Ok(closed)
 }
 

@@ -144,12 +144,14 @@ impl ShardedQueue {
 
     /// The suffixes of a band; none for a band that there is not.
     fn suffixes_of(&self, band: usize) -> &[String] {
+        debug_assert!(band < self.bands(), "a queue has as many bands as its places");
         self.suffixes.chunks(self.shards()).nth(band).unwrap_or_default()
     }
 
     /// Writes the names of the shards of a band in this order, each with a comma behind it. `quoted`: the queue's own name, as the list has it, which their
     /// names begin with.
     pub fn list(&self, band: usize, order: &[usize], quoted: &str, to: &mut String) {
+        debug_assert!(band < self.bands() && order.iter().all(|shard| *shard < self.shards()), "no shard is left out");
         let open = quoted.strip_suffix('"').unwrap_or(quoted);
         if open.strip_prefix('"') == Some(&self.name) {
             let names = self.listed.chunks(self.shards()).nth(band).unwrap_or_default();

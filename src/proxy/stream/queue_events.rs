@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
-use super::local::{Parts, pass_on};
+use super::local::{Parts, local, pass_on};
 use crate::net::IncomingBody;
 use crate::net::pool::Pool;
 use crate::ojs::shards::Naming;
@@ -40,10 +40,12 @@ pub(crate) async fn queue_events(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let index = exchange.addressed.unwrap_or(proxy.shared.registry.view().local);
+    // Any other queue has one stream.
+    let Some(targets) = targets(proxy, exchange, request.uri()) else { return local(proxy, exchange, request).await };
     let (parts, _) = request.into_parts();
     let mut opened: Option<Response<Merged<Reply>>> = None;
     let (mut waited, mut pool) = (Duration::ZERO, own_pool(proxy, index));
-    for (place, path) in targets(proxy, exchange, &parts.uri).into_iter().enumerate() {
+    for (place, path) in targets.into_iter().enumerate() {
         if place > 0 && place.is_multiple_of(PER_CONNECTION) {
             pool = own_pool(proxy, index);
         }
@@ -70,11 +72,11 @@ fn own_pool(proxy: &Proxy, index: RegionIndex) -> Pool {
     Pool::new(pool_limits(&proxy.shared.config), pool_meters(proxy.metrics(index)))
 }
 
-/// The path and query for each name of the queue, its own first.
-fn targets(proxy: &Proxy, exchange: &Exchange, uri: &http::Uri) -> Vec<String> {
-    let shards = proxy.shared.shards.as_deref();
-    let naming = shards.and_then(|shards| Naming::of(shards, &exchange.matched, uri.path(), uri.query(), &[]));
-    naming.map(|naming| naming.queue().suffixes().map(|suffix| naming.target(suffix)).collect()).unwrap_or_default()
+/// The path and query for each name of the queue, its own first; none for a queue without shards.
+fn targets(proxy: &Proxy, exchange: &Exchange, uri: &http::Uri) -> Option<Vec<String>> {
+    let shards = proxy.shared.shards.as_deref()?;
+    let naming = Naming::of(shards, &exchange.matched, uri.path(), uri.query(), &[])?;
+    Some(naming.queue().suffixes().map(|suffix| naming.target(suffix)).collect())
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

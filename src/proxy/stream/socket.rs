@@ -59,9 +59,10 @@ impl Relay {
         let client = WebSocketStream::from_raw_socket(TokioIo::new(client), Role::Server, Some(bounds())).await;
         let region = WebSocketStream::from_raw_socket(TokioIo::new(region), Role::Client, Some(bounds())).await;
         let ((mut to_client, mut of_client), (mut to_region, mut of_region)) = (client.split(), region.split());
+        let [of_client_ping, of_region_ping] = &self.pinged;
         let end = tokio::select! {
-            end = self.up(&mut of_client, &mut to_region) => end,
-            end = self.down(&mut of_region, &mut to_client) => end,
+            end = self.carry((&mut of_client, of_client_ping), (&mut to_region, of_region_ping), as_sent) => end,
+            end = self.carry((&mut of_region, of_region_ping), (&mut to_client, of_client_ping), as_named) => end,
             () = self.unanswered() => End::Broken,
             () = connection.closing() => End::With(CloseCode::Away),
         };
@@ -77,48 +78,27 @@ impl Relay {
         let _ = timeout(CLOSE_WAIT, closing).await;
     }
 
-    async fn up(&self, of_client: &mut SplitStream<Socket>, to_region: &mut SplitSink<Socket, Message>) -> End {
-        let [client, region] = &self.pinged;
-        while let Some(message) = of_client.next().await {
-            client.set(None);
+    /// Passes messages of one side on, each as these messages for the other side.
+    async fn carry(
+        &self,
+        (of_side, heard): (&mut SplitStream<Socket>, &Cell<Option<Instant>>),
+        (to_other, pinged): (&mut SplitSink<Socket, Message>, &Cell<Option<Instant>>),
+        changed: impl Fn(&Shards, Message) -> Vec<Message>,
+    ) -> End {
+        while let Some(message) = of_side.next().await {
+            heard.set(None);
             let message = match message {
                 Ok(message) => message,
                 Err(error) => return end_of(&error),
             };
-            note_ping(region, &message);
-            let several =
-                message.is_text().then(|| self.shards.subscriptions(message.to_text().unwrap_or_default())).flatten();
+            note_ping(pinged, &message);
             let sending = async {
-                match several {
-                    None => to_region.feed(message).await?,
-                    Some(several) => {
-                        for text in several {
-                            to_region.feed(Message::text(text)).await?;
-                        }
-                    }
+                for message in changed(&self.shards, message) {
+                    to_other.feed(message).await?;
                 }
-                to_region.flush().await
+                to_other.flush().await
             };
             match timeout(self.patience, sending).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return end_of(&error),
-                Err(_) => return End::Broken,
-            }
-        }
-        End::Closed
-    }
-
-    async fn down(&self, of_region: &mut SplitStream<Socket>, to_client: &mut SplitSink<Socket, Message>) -> End {
-        let [client, region] = &self.pinged;
-        while let Some(message) = of_region.next().await {
-            region.set(None);
-            let message = match message {
-                Ok(message) => message,
-                Err(error) => return end_of(&error),
-            };
-            note_ping(client, &message);
-            let Some(message) = as_named(&self.shards, message) else { continue };
-            match timeout(self.patience, to_client.send(message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return end_of(&error),
                 Err(_) => return End::Broken,
@@ -168,13 +148,22 @@ const fn end_of(error: &Error) -> End {
     }
 }
 
+/// A client's message as the region gets it: one for each name of a queue with shards.
+fn as_sent(shards: &Shards, message: Message) -> Vec<Message> {
+    let Message::Text(text) = &message else { return vec![message] };
+    match shards.subscriptions(text) {
+        Some(several) => several.into_iter().map(Message::text).collect(),
+        None => vec![message],
+    }
+}
+
 /// A region's message as the client gets it; none for one that is about shards alone.
-fn as_named(shards: &Shards, message: Message) -> Option<Message> {
-    let Message::Text(text) = message else { return Some(message) };
+fn as_named(shards: &Shards, message: Message) -> Vec<Message> {
+    let Message::Text(text) = message else { return vec![message] };
     if shards.acknowledges_shard(&text) {
-        return None;
+        return Vec::new();
     }
     let bytes: Bytes = text.clone().into();
     let named = shards.renamed(&bytes).and_then(|bytes| Utf8Bytes::try_from(bytes).ok());
-    Some(Message::Text(named.unwrap_or(text)))
+    vec![Message::Text(named.unwrap_or(text))]
 }

@@ -61,7 +61,7 @@ async fn a_queue_in_the_path_is_all_its_names_at_the_region() {
                 .filter(|request| request.method == method)
                 .map(|request| request.path.split('?').next().unwrap_or_default())
                 .collect();
-            // What a queue is to be is the same for all its names.
+            // All names of a queue have the same settings, so that a read asks for those of its own name.
             let is_definition = method == "GET" && matches!(endpoint.scope, Scope::QueueDefinition);
             let names = if is_definition { &NAMES[..1] } else { &NAMES };
             let all: Vec<String> = names.iter().map(|name| path(name)).collect();
