@@ -24,7 +24,12 @@ impl JournalClock {
     }
 
     pub(super) fn now(&self, clock: &Clock) -> Moment {
-        let passed: Duration = clock.now().saturating_duration_since(self.started);
+        self.at(clock.now())
+    }
+
+    /// The count at a time that the same clock has told.
+    pub(super) fn at(&self, now: Instant) -> Moment {
+        let passed: Duration = now.saturating_duration_since(self.started);
         Moment(self.base_ms.load(Relaxed)).after(passed)
     }
 

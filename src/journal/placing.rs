@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Journal;
 use super::lease::LeasePlace;
@@ -51,10 +51,10 @@ impl Drop for AskedPlaces {
 
 impl Journal {
     /// Sets places of a pool aside for a FETCH that wants so many jobs: as many as are left of `bound` beside the jobs that its workers hold, by their leases, and
-    /// those that other FETCHes are about to bring.
+    /// those that other FETCHes are about to bring. `now`: by the clock of the journal.
     #[must_use]
-    pub fn ask_places(&self, pool: &Arc<str>, wanted: u64, bound: impl FnOnce() -> u64) -> AskedPlaces {
-        let at = self.now();
+    pub fn ask_places(&self, pool: &Arc<str>, wanted: u64, now: Instant, bound: impl FnOnce() -> u64) -> AskedPlaces {
+        let at = self.inner.time.at(now);
         let mut leases = self.inner.leases.lock();
         let SetAside { count, before, all } = leases.places.ask(pool, wanted, bound(), at);
         AskedPlaces { pool: Arc::clone(pool), left: count, before: before.held + before.asked, all }

@@ -1,5 +1,7 @@
 //! Leases: what is kept of them, and what is written.
 
+use std::time::Instant;
+
 use super::*;
 
 fn lease(job_id: &str) -> Lease {
@@ -78,7 +80,7 @@ fn placed(job_id: &str, pool: &str) -> Lease {
 
 /// How many of `bound` places of a pool are left.
 fn left(store: &Arc<Journal>, pool: &str, bound: u64) -> u64 {
-    store.ask_places(&pool.into(), bound, || bound).left()
+    store.ask_places(&pool.into(), bound, Instant::now(), || bound).left()
 }
 
 #[tokio::test]
@@ -115,8 +117,8 @@ async fn a_lease_of_no_length_takes_a_place_as_one_that_does_not_say() {
 async fn places_that_are_asked_for_are_no_one_else_s_until_their_jobs_have_come_or_not() {
     let store = Arc::new(open_at(None, 100));
     let pool: Arc<str> = "p".into();
-    let mut first = store.ask_places(&pool, 3, || 5);
-    let second = store.ask_places(&pool, 3, || 5);
+    let mut first = store.ask_places(&pool, 3, Instant::now(), || 5);
+    let second = store.ask_places(&pool, 3, Instant::now(), || 5);
     assert_eq!((first.left(), second.left(), left(&store, "p", 5)), (3, 2, 0));
     store.leased(std::iter::once(placed("a", "p")));
     first.came(&store, 1);

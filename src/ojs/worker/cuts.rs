@@ -9,14 +9,16 @@ pub(super) type Cuts = SmallVec<[Span; 1]>;
 
 /// The parts of an object to cut out so that those of its members are not there that go. `members`: all of it, in order. The parts do not overlap.
 pub(super) fn cuts(members: &[Member]) -> Cuts {
-    let kept = members.iter().rposition(|member| !member.goes).map_or(0, |last| last + 1);
-    // In front of one that stays, a member goes with the comma behind it.
-    let starts = members.iter().skip(1).map(|member| member.name_at);
-    let before = members[..kept].iter().zip(starts).filter(|(member, _)| member.goes);
-    let mut cuts: Cuts = before.map(|(member, next)| (member.name_at, next)).collect();
-    if let (Some(first), Some(last)) = (members.get(kept), members.last()) {
-        let from = kept.checked_sub(1).map_or(first.name_at, |before| members[before].value.1);
-        cuts.push((from, last.value.1));
+    let (mut cuts, mut from, mut kept) = (Cuts::new(), None, None);
+    for member in members {
+        if member.goes {
+            from.get_or_insert(member.name_at);
+        } else {
+            // In front of one that stays, members go with the comma behind them.
+            cuts.extend(from.take().map(|from| (from, member.name_at)));
+            kept = Some(member.value.1);
+        }
     }
+    cuts.extend(from.zip(members.last()).map(|(from, last)| (kept.unwrap_or(from), last.value.1)));
     cuts
 }

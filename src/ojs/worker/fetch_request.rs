@@ -40,6 +40,8 @@ pub struct FetchRequest<'b> {
     lacks_queues: bool,
     /// All members in their order, and the parts of the body to cut out for those that go.
     all: SmallVec<[Member; MEMBERS_USUAL]>,
+    /// Whether one of them has a name for sidecars, or a name like one.
+    has_own: bool,
     cuts: Cuts,
     count: Option<usize>,
 }
@@ -58,9 +60,10 @@ impl<'b> FetchRequest<'b> {
     ///
     /// Errors: a [`Fault`] when it is not JSON, names too many queues, has too many members, or could be read in two ways.
     pub fn read(body: &'b [u8], depth_max: usize) -> Result<Self, Fault> {
-        let (mut all, mut count) = (SmallVec::new(), 0_usize);
+        let (mut all, mut count, mut has_own) = (SmallVec::new(), 0_usize, false);
         let members = Members::read_all(body, depth_max, NAMES, |member| {
             count += 1;
+            has_own |= member.is_own();
             if count <= MEMBERS_MAX {
                 all.push(member);
             }
@@ -73,7 +76,7 @@ impl<'b> FetchRequest<'b> {
         // One that is no name makes the whole list the region's to judge.
         let queues = spans.into_iter().map(named).collect::<Option<_>>().unwrap_or_default();
         let count = count_of(&members);
-        Ok(Self { members, queues, lacks_queues: false, all, cuts: Cuts::new(), count })
+        Ok(Self { members, queues, lacks_queues: false, all, has_own, cuts: Cuts::new(), count })
     }
 
     /// The queues, in the order in which they are to be served; none where the list is not one of names.
@@ -114,6 +117,9 @@ impl<'b> FetchRequest<'b> {
     /// The worker's own words about turns. None where there are none, or where they could be read in two ways.
     #[must_use]
     pub fn own_turns(&self) -> Option<OwnTurns> {
+        if !self.has_own {
+            return None;
+        }
         let takes_turns = self.queues.len() <= WEIGHTED_MAX;
         own_turns::read(self.members.text, &self.all, |queue| takes_turns && self.queues().any(|name| name == queue))
     }
@@ -122,6 +128,9 @@ impl<'b> FetchRequest<'b> {
     ///
     /// Errors: a [`Fault`] where that could be read in two ways, or is no text.
     pub fn own_pool(&self) -> Result<Option<OwnPool<'b>>, Fault> {
+        if !self.has_own {
+            return Ok(None);
+        }
         own_pool::read(self.members.text, &self.all)
     }
 

@@ -49,6 +49,11 @@ impl OwnName {
 }
 
 impl Member {
+    /// Whether it has one of the names for sidecars, or a name like one.
+    pub(super) const fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// How its name relates to one of those for sidecars.
     pub(super) fn likeness(self, name: OwnName) -> Likeness {
         self.own.filter(|(own, _)| *own == name).map_or(Likeness::Different, |(_, likeness)| likeness)

@@ -14,7 +14,7 @@ impl Round<'_, '_> {
         let Some((pool, most)) = bounded else { return true };
         let missing = self.missing().unwrap_or_default() as u64;
         let now = self.now;
-        let places = self.proxy.shared.journal.ask_places(pool.name(), missing, || pool.bound(now));
+        let places = self.proxy.shared.journal.ask_places(pool.name(), missing, now, || pool.bound(now));
         let is_left = places.left() > 0;
         // Where its workers hold no job, the fleet has its places, or the hub was not asked yet.
         if !is_left && missing > 0 && places.before() > 0 {
