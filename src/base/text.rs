@@ -67,15 +67,17 @@ pub fn read_rfc3339(text: &str) -> Option<u64> {
 
 /// The form that servers write: `2026-03-15T10:30:00.000Z`. The general reading takes ten times as many instructions, for each enqueue.
 fn read_usual(text: &[u8; 24]) -> Option<u64> {
-    const FORM: &[u8; 24] = b"dddd-dd-ddTdd:dd:dd.dddZ";
-    let is_usual = FORM.iter().zip(text).all(|(form, byte)| match form {
-        b'd' => byte.is_ascii_digit(),
-        mark => byte == mark,
-    });
-    if !is_usual {
+    const FORM: &[u8; 24] = b"0000-00-00T00:00:00.000Z";
+    let (mut digits, mut beyond) = ([0_u8; 24], 0);
+    // All bytes are looked at together, and none on its own.
+    for ((digit, form), byte) in digits.iter_mut().zip(FORM).zip(text) {
+        *digit = byte.wrapping_sub(*form);
+        beyond |= digit.saturating_sub(if *form == b'0' { 9 } else { 0 });
+    }
+    if beyond != 0 {
         return None;
     }
-    let number = |from: usize, to: usize| text[from..to].iter().fold(0, |sum, byte| sum * 10 + u64::from(byte - b'0'));
+    let number = |from: usize, to: usize| digits[from..to].iter().fold(0, |sum, digit| sum * 10 + u64::from(*digit));
     let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
     let (hours, minutes, seconds) = (number(11, 13), number(14, 16), number(17, 19));
     // A leap day, leap seconds and early years are for the general reading.

@@ -88,10 +88,10 @@ impl Unread {
         self.jobs.len() * size_of::<UnreadJob>() + self.texts.len()
     }
 
-    /// Takes all, and leaves room for as many.
+    /// Takes all, and leaves room for twice as many: room that turns out too small is copied whole.
     pub(super) fn take(&mut self) -> Self {
-        let room = Self { jobs: Vec::with_capacity(self.jobs.len()), texts: Vec::with_capacity(self.texts.len()) };
-        std::mem::replace(self, room)
+        let (jobs, texts) = (2 * self.jobs.len(), 2 * self.texts.len());
+        std::mem::replace(self, Self { jobs: Vec::with_capacity(jobs), texts: Vec::with_capacity(texts) })
     }
 
     /// Gives the jobs, oldest first.

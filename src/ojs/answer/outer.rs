@@ -3,6 +3,8 @@
 //! Servers write the id and the state of a job before its arguments or behind them, and times behind them. A walk over the answer to an
 //! enqueue takes a tenth of the instructions of the whole call.
 
+use crate::base::block::{Block, equal, first_marked, last_marked};
+
 /// Members that are looked at from either end: servers write fewer before and behind arguments.
 const MEMBERS_MAX: usize = 16;
 /// The beginning of an answer that wraps the job.
@@ -74,15 +76,20 @@ fn member_at_end(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
 /// The content of the text that bytes begin with, and the bytes behind it. `None` for other bytes, and for a text with an escape.
 fn text_at_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = bytes.strip_prefix(b"\"")?;
-    let end = memchr::memchr2(b'"', b'\\', inside)?;
-    (inside[end] == b'"').then(|| (&inside[..end], &inside[end + 1..]))
+    let end = first_marked(inside, ends_text);
+    (*inside.get(end)? == b'"').then(|| (&inside[..end], &inside[end + 1..]))
+}
+
+/// Marks what a text ends at, or cannot be read at here. Names and values are short: they are in the block that is looked at first.
+fn ends_text(block: Block) -> Block {
+    equal(block, b'"') | equal(block, b'\\')
 }
 
 /// The content of the text that bytes end with, and the bytes before it. The same, but for a member's name or value in JSON only: within a
 /// text, a quote has a backslash before it.
 fn text_at_end(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = bytes.strip_suffix(b"\"")?;
-    let start = memchr::memrchr2(b'"', b'\\', inside)?;
+    let start = last_marked(inside, ends_text)?;
     (inside[start] == b'"' && matches!(inside[..start].last(), Some(b':' | b',' | b'{')))
         .then(|| (&inside[start + 1..], &inside[..start]))
 }
