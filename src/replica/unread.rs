@@ -1,6 +1,7 @@
 //! Jobs that regions have stored, with answers that nothing has read yet.
 //!
-//! Reading an answer takes many times the instructions of a copy of it. So a call leaves the copy, and the thread of the connection to the hub reads it.
+//! Reading an answer takes many times the instructions of a copy of it. So a call leaves the copy, and the thread of the connection to the
+//! hub reads it.
 
 use super::change::ChangeKind;
 use super::line::{Description, Seen};
@@ -21,14 +22,13 @@ pub struct Stored<'a> {
     pub at_ms: u64,
     /// The job.
     pub described: Description,
-    /// The region's answer.
-    pub answer: &'a [u8],
 }
 
 impl Stored<'_> {
-    /// Reads the answer. None where it shows another job: by its `unique` policy a region may have answered with one that this call does not describe.
-    pub(super) fn read<T>(&self, take: impl FnOnce(&Seen<'_>) -> T) -> Option<T> {
-        let shown = ShownJob::near_the_ends(self.answer).unwrap_or_else(|| ShownJob::read(self.answer));
+    /// Reads the answer of its region. None where it shows another job: by its `unique` policy a region may have answered with one that this
+    /// call does not describe.
+    pub(super) fn read<T>(&self, answer: &[u8], take: impl FnOnce(&Seen<'_>) -> T) -> Option<T> {
+        let shown = ShownJob::near_the_ends(answer).unwrap_or_else(|| ShownJob::read(answer));
         if shown.id.as_deref().is_some_and(|id| self.own_id.is_some_and(|own| own != id.as_bytes())) {
             return None;
         }
@@ -66,17 +66,12 @@ struct UnreadJob {
 }
 
 impl Unread {
-    pub(super) fn add(&mut self, stored: Stored<'_>) {
-        let Stored { own_id, federation_id, region, at_ms, described, answer } = stored;
+    pub(super) fn add(&mut self, stored: Stored<'_>, answer: &[u8]) {
+        let Stored { own_id, federation_id, region, at_ms, described } = stored;
         [own_id, federation_id, Some(answer)].iter().flatten().for_each(|text| self.texts.extend_from_slice(text));
-        self.jobs.push(UnreadJob {
-            own_id_length: own_id.map(<[u8]>::len),
-            federation_id_length: federation_id.map(<[u8]>::len),
-            region: region.clone(),
-            at_ms,
-            described,
-            answer_length: answer.len(),
-        });
+        let [own_id_length, federation_id_length] = [own_id, federation_id].map(|id| id.map(<[u8]>::len));
+        let (region, answer_length) = (region.clone(), answer.len());
+        self.jobs.push(UnreadJob { own_id_length, federation_id_length, region, at_ms, described, answer_length });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -94,8 +89,8 @@ impl Unread {
         std::mem::replace(self, Self { jobs: Vec::with_capacity(jobs), texts: Vec::with_capacity(texts) })
     }
 
-    /// Gives the jobs, oldest first.
-    pub(super) fn for_each(self, mut take: impl FnMut(&Stored<'_>)) {
+    /// Gives the jobs with their answers, oldest first.
+    pub(super) fn for_each(self, mut take: impl FnMut(&Stored<'_>, &[u8])) {
         let mut texts = &*self.texts;
         for UnreadJob { own_id_length, federation_id_length, region, at_ms, described, answer_length } in self.jobs {
             let mut next = |length: Option<usize>| texts.split_off(..length?);
@@ -104,7 +99,7 @@ impl Unread {
                 debug_assert!(false, "each job has its texts");
                 return;
             };
-            take(&Stored { own_id, federation_id, region: &region, at_ms, described, answer });
+            take(&Stored { own_id, federation_id, region: &region, at_ms, described }, answer);
         }
     }
 }
@@ -123,14 +118,14 @@ mod tests {
         let mut unread = Unread::default();
         for (own_id, federation_id, answer) in jobs {
             let (own_id, federation_id) = (own_id.map(str::as_bytes), *federation_id);
-            let (described, answer) = (Description::new(None, Some(texts)), answer.as_bytes());
-            unread.add(Stored { own_id, federation_id, region: &region, at_ms: 7, described, answer });
+            let described = Description::new(None, Some(texts));
+            unread.add(Stored { own_id, federation_id, region: &region, at_ms: 7, described }, answer.as_bytes());
         }
         let taken = unread.take();
         assert_eq!((taken.len(), unread.len(), unread.bytes()), (jobs.len(), 0, 0));
         let mut found = Vec::new();
-        taken.for_each(|stored| {
-            found.extend(stored.read(|seen| {
+        taken.for_each(|stored, answer| {
+            found.extend(stored.read(answer, |seen| {
                 assert_eq!((seen.region, seen.kind, seen.at_ms), (&region, ChangeKind::Created, 7));
                 let is_described = seen.described == Some(&Description::new(None, Some(texts)));
                 let text = |text: Option<&str>| text.map(str::to_owned);

@@ -44,7 +44,7 @@ impl Shared {
         answer: &[u8],
     ) {
         let at_ms = self.registry.clock().unix_ms_about();
-        self.outbox.add_stored(Stored { own_id, federation_id, region, at_ms, described, answer });
+        self.outbox.add_stored(Stored { own_id, federation_id, region, at_ms, described }, answer);
     }
 
     /// A region has stored one of several jobs.
