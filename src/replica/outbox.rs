@@ -19,7 +19,7 @@ pub const REPORT_BYTES_MAX: usize = REPORT_LINES_MAX * LINE_BYTES_MAX;
 const REPORT_BYTES: usize = 4 * 1024;
 
 /// Answers that wait to be read. The connection looks for them every 250 ms, for which this is enough at 30 000 short ones a second, and
-/// without one each second; what comes beyond it is read by its call. Units: bytes.
+/// without one each second; an answer beyond it is read by its call. Units: bytes.
 const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// A longer answer is read by its call, because a copy takes as long. Units: bytes.
 const UNREAD_ANSWER_BYTES_MAX: usize = 16 * 1024;

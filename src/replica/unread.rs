@@ -78,7 +78,7 @@ impl Unread {
         self.jobs.len()
     }
 
-    /// The bytes that are held, but for what descriptions hold.
+    /// The bytes that are held, but for those of descriptions.
     pub(super) fn bytes(&self) -> usize {
         self.jobs.len() * size_of::<UnreadJob>() + self.texts.len()
     }
@@ -109,10 +109,12 @@ mod tests {
     use super::super::line::JobTexts;
     use super::*;
 
+    /// The id and the tracking id of a call, and the answer.
+    type Answered<'a> = (Option<&'a str>, Option<&'a [u8]>, &'a str);
     type Shown = (String, Option<String>, Option<String>, Option<u64>, bool);
 
     /// The job, its tracking id, its state and its time, and whether it is described, of each that is reported.
-    fn shown(jobs: &[(Option<&str>, Option<&[u8]>, &str)]) -> Vec<Shown> {
+    fn shown(jobs: &[Answered<'_>]) -> Vec<Shown> {
         let region = RegionId::parse("eu").unwrap();
         let texts = JobTexts { queue: Some("q"), ..JobTexts::default() };
         let mut unread = Unread::default();

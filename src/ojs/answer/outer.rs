@@ -80,7 +80,7 @@ fn text_at_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (*inside.get(end)? == b'"').then(|| (&inside[..end], &inside[end + 1..]))
 }
 
-/// Marks what a text ends at, or cannot be read at here. Names and values are short: they are in the block that is looked at first.
+/// Marks a quote, which ends a text, and a backslash, which only a walk reads. Names and values are short: they are in the block that is looked at first.
 fn ends_text(block: Block) -> Block {
     equal(block, b'"') | equal(block, b'\\')
 }
