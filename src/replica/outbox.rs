@@ -132,7 +132,7 @@ impl Outbox {
         let unread = {
             let mut unread = self.unread.lock();
             self.reading.fetch_add(unread.len(), Relaxed);
-            unread.take()
+            std::mem::take(&mut *unread)
         };
         let count = unread.len();
         unread.for_each(|stored, answer| {

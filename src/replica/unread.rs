@@ -48,9 +48,23 @@ impl Stored<'_> {
     }
 }
 
-/// Stored jobs, oldest first. Their texts stand one behind the other, so that a job takes no memory of its own.
+/// The room of a part: for the jobs, and for their texts. Units: jobs, bytes.
+const PART_ROOM: (usize, usize) = (64, 32 * 1024);
+/// A longer text is copied in pieces of so many: the C library copies more by an instruction that counts once a byte. Units: bytes.
+const PIECE_BYTES: usize = 1024;
+
+/// Stored jobs, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
+    parts: Vec<Part>,
+    jobs: usize,
+    /// The bytes of their texts.
+    bytes: usize,
+}
+
+/// Some of them. Their texts stand one behind the other, and the room for them is never moved.
+#[derive(Debug)]
+struct Part {
     jobs: Vec<UnreadJob>,
     texts: Vec<u8>,
 }
@@ -68,29 +82,49 @@ struct UnreadJob {
 impl Unread {
     pub(super) fn add(&mut self, stored: Stored<'_>, answer: &[u8]) {
         let Stored { own_id, federation_id, region, at_ms, described } = stored;
-        [own_id, federation_id, Some(answer)].iter().flatten().for_each(|text| self.texts.extend_from_slice(text));
+        let texts = [own_id, federation_id, Some(answer)];
+        let bytes = texts.iter().flatten().map(|text| text.len()).sum();
+        if !self.parts.last().is_some_and(|part| part.has_room(bytes)) {
+            self.parts.push(Part::new(bytes));
+        }
+        let Some(part) = self.parts.last_mut() else { return };
+        texts
+            .iter()
+            .flatten()
+            .flat_map(|text| text.chunks(PIECE_BYTES))
+            .for_each(|it| part.texts.extend_from_slice(it));
         let [own_id_length, federation_id_length] = [own_id, federation_id].map(|id| id.map(<[u8]>::len));
         let (region, answer_length) = (region.clone(), answer.len());
-        self.jobs.push(UnreadJob { own_id_length, federation_id_length, region, at_ms, described, answer_length });
+        part.jobs.push(UnreadJob { own_id_length, federation_id_length, region, at_ms, described, answer_length });
+        self.jobs += 1;
+        self.bytes += bytes;
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.jobs.len()
+    pub(super) const fn len(&self) -> usize {
+        self.jobs
     }
 
     /// The bytes that are held, but for those of descriptions.
-    pub(super) fn bytes(&self) -> usize {
-        self.jobs.len() * size_of::<UnreadJob>() + self.texts.len()
-    }
-
-    /// Takes all, and leaves room for twice as many: room that turns out too small is copied whole.
-    pub(super) fn take(&mut self) -> Self {
-        let (jobs, texts) = (2 * self.jobs.len(), 2 * self.texts.len());
-        std::mem::replace(self, Self { jobs: Vec::with_capacity(jobs), texts: Vec::with_capacity(texts) })
+    pub(super) const fn bytes(&self) -> usize {
+        self.jobs * size_of::<UnreadJob>() + self.bytes
     }
 
     /// Gives the jobs with their answers, oldest first.
     pub(super) fn for_each(self, mut take: impl FnMut(&Stored<'_>, &[u8])) {
+        self.parts.into_iter().for_each(|part| part.for_each(&mut take));
+    }
+}
+
+impl Part {
+    fn new(bytes: usize) -> Self {
+        Self { jobs: Vec::with_capacity(PART_ROOM.0), texts: Vec::with_capacity(bytes.max(PART_ROOM.1)) }
+    }
+
+    const fn has_room(&self, bytes: usize) -> bool {
+        self.jobs.len() < PART_ROOM.0 && self.texts.capacity() - self.texts.len() >= bytes
+    }
+
+    fn for_each(self, mut take: impl FnMut(&Stored<'_>, &[u8])) {
         let mut texts = &*self.texts;
         for UnreadJob { own_id_length, federation_id_length, region, at_ms, described, answer_length } in self.jobs {
             let mut next = |length: Option<usize>| texts.split_off(..length?);
@@ -123,7 +157,7 @@ mod tests {
             let described = Description::new(None, Some(texts));
             unread.add(Stored { own_id, federation_id, region: &region, at_ms: 7, described }, answer.as_bytes());
         }
-        let taken = unread.take();
+        let taken = std::mem::take(&mut unread);
         assert_eq!((taken.len(), unread.len(), unread.bytes()), (jobs.len(), 0, 0));
         let mut found = Vec::new();
         taken.for_each(|stored, answer| {
