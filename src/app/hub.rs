@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
@@ -40,6 +41,9 @@ const ABOUT_GRANTS: &str = "limits.fleet";
 /// The members of a report beside its row, and those of the request, are shorter. Units: bytes.
 const REPORT_HEAD_BYTES: usize = 256;
 
+/// Between two looks for answers that no report has read: without a connection they neither pile up nor stay, with the arguments in them.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
 /// Starts to follow the hub of the configuration, if it names one.
 pub(super) fn follow_hub(
     loops: &mut JoinSet<()>,
@@ -56,6 +60,18 @@ pub(super) fn follow_hub(
         loops.spawn_local(restarted(world.clock.clone(), move || {
             let lease = Rc::clone(&lease);
             async move { lease.watch().await }
+        }));
+    }
+    if shared.config.hub.as_ref().is_some_and(|hub| hub.report_jobs) {
+        let (outbox, clock) = (Arc::clone(&shared.outbox), world.clock.clone());
+        loops.spawn_local(restarted(world.clock.clone(), move || {
+            let (outbox, clock) = (Arc::clone(&outbox), clock.clone());
+            async move {
+                loop {
+                    clock.sleep(READ_EVERY).await;
+                    outbox.read_answers();
+                }
+            }
         }));
     }
     if let Some(config) = shared.config.hub.clone() {

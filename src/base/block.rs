@@ -5,8 +5,7 @@ pub(crate) use wide::u8x32 as Block;
 /// How many bytes are looked at at once.
 pub(crate) const BLOCK_BYTES: usize = 32;
 
-/// The place of the first byte that `marks` marks with ones, or how many bytes there are, where it marks none. It must mark 0, with which
-/// the last block is filled up.
+/// The place of the first byte that `marks` marks with ones, or how many bytes there are, where it marks none.
 #[inline]
 pub(crate) fn first_marked(bytes: &[u8], marks: impl Fn(Block) -> Block) -> usize {
     // The wanted byte is usually in the first block.
@@ -39,6 +38,23 @@ fn in_last(bytes: &[u8], marks: impl Fn(Block) -> Block) -> usize {
     (marks(Block::from(block)).to_bitmask().trailing_zeros() as usize).min(bytes.len())
 }
 
+/// The place of the last byte that `marks` marks with ones. It must not mark 0, with which the last block is filled up.
+#[inline]
+pub(crate) fn last_marked(bytes: &[u8], marks: impl Fn(Block) -> Block) -> Option<usize> {
+    let mut rest = bytes;
+    while let Some((before, block)) = rest.split_last_chunk::<BLOCK_BYTES>() {
+        let marked = marks(Block::from(*block)).to_bitmask();
+        if marked != 0 {
+            return Some(rest.len() - 1 - marked.leading_zeros() as usize);
+        }
+        rest = before;
+    }
+    let mut block = [0; BLOCK_BYTES];
+    block.iter_mut().zip(rest).for_each(|(room, byte)| *room = *byte);
+    let marked = marks(Block::from(block)).to_bitmask();
+    (BLOCK_BYTES - marked.leading_zeros() as usize).checked_sub(1)
+}
+
 /// Marks the bytes that are no more than `most`.
 #[inline]
 pub(crate) fn up_to(block: Block, most: u8) -> Block {
@@ -66,6 +82,9 @@ mod tests {
                     bytes[at..].fill(byte);
                     assert_eq!(find(&bytes), if is_marked { at } else { length }, "{byte} at {at} of {length}");
                 }
+                let bytes: Vec<u8> = (0..length).map(|it| if it <= at { b'x' } else { b'y' }).collect();
+                assert_eq!(last_marked(&bytes, |block| equal(block, b'x')), Some(at), "{at} of {length}");
+                assert_eq!(last_marked(&bytes, |block| equal(block, b'z')), None);
             }
         }
     }

@@ -54,18 +54,18 @@ impl<'b> ShownJob<'b> {
     #[must_use]
     pub fn near_the_ends(body: &'b [u8]) -> Option<Self> {
         let (mut id, mut state, mut state_behind, mut enqueued_at) = (None, None, None, None);
+        let is_of_job = outer::last_members(body, |(name, value)| match name {
+            b"state" => state_behind = state_behind.or(value),
+            b"enqueued_at" => enqueued_at = enqueued_at.or(value),
+            _ => {}
+        });
         outer::first_members(body, |(name, value)| {
             match name {
                 b"id" => id = value,
                 b"state" => state = value,
                 _ => {}
             }
-            id.is_some() && state.is_some()
-        });
-        let is_of_job = outer::last_members(body, |(name, value)| match name {
-            b"state" => state_behind = state_behind.or(value),
-            b"enqueued_at" => enqueued_at = enqueued_at.or(value),
-            _ => {}
+            id.is_some() && state.or(state_behind).is_some()
         });
         let found = |text: Option<&'b [u8]>| std::str::from_utf8(text?).ok().map(Cow::Borrowed);
         let near = Self { id: found(id), state: found(state_behind.or(state)), enqueued_at: found(enqueued_at) };

@@ -15,6 +15,7 @@ mod outbox;
 mod questions;
 mod record;
 mod seal;
+mod unread;
 
 pub use body::{BODIES_BYTES_MAX, BODIES_MAX, BODY_BYTES_MAX, JobBody, Reach, read_bodies};
 pub use body_outbox::{BodyOutbox, BodyReport, StoredJob};
@@ -27,3 +28,4 @@ pub use outbox::{Outbox, REPORT_BYTES_MAX, REPORT_LINES_MAX, Report};
 pub use questions::{IndexAnswer, IndexAsk, IndexQuestions};
 pub use record::{Copy, Record};
 pub use seal::{RowNonce, Seal};
+pub use unread::Stored;

@@ -1,12 +1,13 @@
 //! The changes of this process that its hub does not have yet.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::line::{LINE_BYTES_MAX, Seen, write};
+use super::unread::{Stored, Unread};
 
 /// Changes that wait for the hub: at 5 000 a second it may be away for 20 s, with some 160 bytes each. Units: bytes.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -17,10 +18,19 @@ pub const REPORT_BYTES_MAX: usize = REPORT_LINES_MAX * LINE_BYTES_MAX;
 /// The room of a new report; a busy sidecar fills some of it between two looks. Units: bytes.
 const REPORT_BYTES: usize = 4 * 1024;
 
+/// Answers that wait to be read. The connection looks for them every 250 ms, for which this is enough at 30 000 short ones a second, and
+/// without one each second; an answer beyond it is read by its call. Units: bytes.
+const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A longer answer is read by its call, because a copy takes as long. Units: bytes.
+const UNREAD_ANSWER_BYTES_MAX: usize = 16 * 1024;
+
 /// A bounded queue of changes, oldest first; shared by all threads. Beyond its bound the oldest reports are dropped and counted.
 #[derive(Debug, Default)]
 pub struct Outbox {
     is_on: AtomicBool,
+    unread: Mutex<Unread>,
+    /// Stored jobs that are no longer in `unread` and not yet in `waiting`.
+    reading: AtomicUsize,
     waiting: Mutex<Waiting>,
     dropped: AtomicU64,
 }
@@ -38,7 +48,7 @@ struct Waiting {
     next: u64,
 }
 
-/// Some changes in the order in which they were seen, at most [`REPORT_LINES_MAX`].
+/// Some changes, at most [`REPORT_LINES_MAX`].
 #[derive(Debug, Clone)]
 pub struct Report {
     /// Its number in the process.
@@ -76,6 +86,7 @@ impl Outbox {
     pub fn set_on(&self, is_on: bool) {
         self.is_on.store(is_on, Relaxed);
         if !is_on {
+            *self.unread.lock() = Unread::default();
             let mut waiting = self.waiting.lock();
             *waiting = Waiting { next: waiting.next, ..Waiting::default() };
         }
@@ -104,9 +115,36 @@ impl Outbox {
         }
     }
 
+    /// Adds a job that a region has stored by this answer, which is read later.
+    pub fn add_stored(&self, stored: Stored<'_>, answer: &[u8]) {
+        if answer.len() <= UNREAD_ANSWER_BYTES_MAX {
+            let mut unread = self.unread.lock();
+            if unread.bytes() < UNREAD_BYTES_MAX {
+                unread.add(stored, answer);
+                return;
+            }
+        }
+        stored.read(answer, |seen| self.add(seen));
+    }
+
+    /// Reads the answers that wait for that.
+    pub fn read_answers(&self) {
+        let unread = {
+            let mut unread = self.unread.lock();
+            self.reading.fetch_add(unread.len(), Relaxed);
+            std::mem::take(&mut *unread)
+        };
+        let count = unread.len();
+        unread.for_each(|stored, answer| {
+            stored.read(answer, |seen| self.add(seen));
+        });
+        self.reading.fetch_sub(count, Relaxed);
+    }
+
     /// The oldest changes; none where none wait. They stay until [`Self::taken`].
     #[must_use]
     pub fn first(&self) -> Option<Report> {
+        self.read_answers();
         let mut waiting = self.waiting.lock();
         if waiting.reports.is_empty() && waiting.count > 0 {
             waiting.complete();
@@ -125,14 +163,15 @@ impl Outbox {
     /// How many wait, and how many were dropped since the start.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
-        (self.waiting.lock().count() as u64, self.dropped.load(Relaxed))
+        let unread = self.unread.lock().len() + self.reading.load(Relaxed);
+        ((unread + self.waiting.lock().count()) as u64, self.dropped.load(Relaxed))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::change::ChangeKind;
-    use super::super::read_lines;
+    use super::super::{Description, read_lines};
     use super::*;
     use crate::base::RegionId;
 
@@ -200,5 +239,42 @@ mod tests {
         assert_eq!(outbox.counts(), (waiting, dropped), "that one is gone already");
         outbox.set_on(false);
         assert_eq!(outbox.counts().0, 0);
+    }
+
+    fn add_stored(outbox: &Outbox, at_ms: u64, answer: &str) {
+        let region = RegionId::parse("eu").unwrap();
+        let described = Description::new(None, None);
+        let (own_id, federation_id) = (None, None);
+        outbox.add_stored(Stored { own_id, federation_id, region: &region, at_ms, described }, answer.as_bytes());
+    }
+
+    #[test]
+    fn answers_are_read_for_the_report_or_beyond_their_bound_by_the_call() {
+        let outbox = Outbox::default();
+        let of = |length| format!(r#"{{"id":"job","state":"available","args":["{}"]}}"#, "x".repeat(length));
+        add_stored(&outbox, 1, &of(100));
+        assert_eq!((outbox.counts(), outbox.waiting.lock().count()), ((1, 0), 0), "not read yet, and counted");
+        assert_eq!(times(&outbox.first().unwrap()), [1]);
+        assert_eq!(outbox.counts(), (1, 0));
+        add_stored(&outbox, 2, &of(UNREAD_ANSWER_BYTES_MAX));
+        assert_eq!((outbox.counts(), outbox.waiting.lock().count()), ((2, 0), 2), "read at once");
+        let answers = [of(1_000), of(10_000)];
+        let most = 3 + UNREAD_BYTES_MAX as u64 / 5_500;
+        for at in 3..most {
+            add_stored(&outbox, at, &answers[usize::from(at % 2 == 0)]);
+            assert!(outbox.unread.lock().bytes() < UNREAD_BYTES_MAX + 11_000);
+            assert_eq!(outbox.counts(), (at, 0));
+        }
+        assert!(outbox.waiting.lock().count() > 2, "the last ones are read at once");
+        let mut reported = Vec::new();
+        while let Some(report) = outbox.first() {
+            reported.extend(times(&report));
+            outbox.taken(&report);
+        }
+        reported.sort_unstable();
+        assert_eq!(reported, (1..most).collect::<Vec<_>>());
+        add_stored(&outbox, 1, &answers[0]);
+        outbox.set_on(false);
+        assert!(outbox.first().is_none());
     }
 }

@@ -3,9 +3,7 @@
 //! Servers write the id and the state of a job before its arguments or behind them, and times behind them. A walk over the answer to an
 //! enqueue takes a tenth of the instructions of the whole call.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
+use crate::base::block::{Block, equal, first_marked, last_marked};
 
 /// Members that are looked at from either end: servers write fewer before and behind arguments.
 const MEMBERS_MAX: usize = 16;
@@ -58,10 +56,11 @@ pub(super) fn last_members<'b>(body: &'b [u8], mut take: impl FnMut(Member<'b>))
 
 /// Whether an object may stand behind the one that `job` wraps: a further member whose value is an object stands behind a brace.
 fn may_have_sibling(answer: &[u8]) -> bool {
-    static BEHIND_OBJECT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"},\""));
-    BEHIND_OBJECT.find_iter(answer).any(|at| {
+    // A search for the brace alone is ready sooner than one for more, and there are few.
+    memchr::memchr_iter(b'}', answer).any(|at| {
         // Within a text, this is no name: the answer is then walked over for nothing.
-        text_at_start(&answer[at + 2..]).is_none_or(|(_, behind)| behind.starts_with(b":{"))
+        let name = answer[at + 1..].strip_prefix(b",").filter(|name| name.starts_with(b"\""));
+        name.is_some_and(|name| text_at_start(name).is_none_or(|(_, behind)| behind.starts_with(b":{")))
     })
 }
 
@@ -77,15 +76,20 @@ fn member_at_end(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
 /// The content of the text that bytes begin with, and the bytes behind it. `None` for other bytes, and for a text with an escape.
 fn text_at_start(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = bytes.strip_prefix(b"\"")?;
-    let end = memchr::memchr2(b'"', b'\\', inside)?;
-    (inside[end] == b'"').then(|| (&inside[..end], &inside[end + 1..]))
+    let end = first_marked(inside, ends_text);
+    (*inside.get(end)? == b'"').then(|| (&inside[..end], &inside[end + 1..]))
+}
+
+/// Marks a quote, which ends a text, and a backslash, which only a walk reads. Names and values are short: they are in the block that is looked at first.
+fn ends_text(block: Block) -> Block {
+    equal(block, b'"') | equal(block, b'\\')
 }
 
 /// The content of the text that bytes end with, and the bytes before it. The same, but for a member's name or value in JSON only: within a
 /// text, a quote has a backslash before it.
 fn text_at_end(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = bytes.strip_suffix(b"\"")?;
-    let start = memchr::memrchr2(b'"', b'\\', inside)?;
+    let start = last_marked(inside, ends_text)?;
     (inside[start] == b'"' && matches!(inside[..start].last(), Some(b':' | b',' | b'{')))
         .then(|| (&inside[start + 1..], &inside[..start]))
 }

@@ -228,9 +228,8 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
     if let (Some(index), Ok(answer)) = (ran.stored, &ran.result) {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
-        if let Some(described) = &described {
-            let federation_id = job.trail.federation_id.as_ref().and_then(|id| id.to_str().ok());
-            report_stored(proxy, &job, described, federation_id, (index, answer));
+        if let Some(described) = described {
+            report_stored(proxy, &job, described, job.trail.federation_id.as_ref(), (index, answer));
         }
     }
     let turn = ended(proxy, &mut job, &ran);

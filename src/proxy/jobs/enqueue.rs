@@ -80,9 +80,8 @@ pub(crate) async fn enqueue(
     if let Some(index) = ran.stored {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
-        if let (Some(described), Ok(answer)) = (&described, &ran.result) {
-            let federation_id = exchange.federation_id.as_ref().and_then(|id| id.to_str().ok());
-            report_stored(proxy, &job, described, federation_id, (index, answer));
+        if let (Some(described), Ok(answer)) = (described, &ran.result) {
+            report_stored(proxy, &job, described, exchange.federation_id.as_ref(), (index, answer));
         }
     }
     if let Some(turns) = turns {

@@ -2,7 +2,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::ojs::answer::ShownJob;
 use crate::ojs::header::{TENANT, TENANT_ID};
@@ -17,15 +17,16 @@ use crate::replica::{Description, Reach, StoredJob};
 pub(super) fn report_stored(
     proxy: &Proxy,
     job: &Job,
-    described: &Description,
-    federation_id: Option<&str>,
+    described: Description,
+    federation_id: Option<&HeaderValue>,
     (index, answer): (RegionIndex, &RegionAnswer),
 ) {
-    let region = &proxy.region(index).id;
-    proxy.shared.saw_stored(described, (job.job_id.as_deref(), federation_id), region, &answer.body);
     if let Some(reach) = described.reach() {
-        report_bytes(proxy, job, reach, federation_id, (index, answer));
+        report_bytes(proxy, job, reach, federation_id.and_then(|id| id.to_str().ok()), (index, answer));
     }
+    let region = &proxy.region(index).id;
+    let ids = (job.job_id.as_deref().map(str::as_bytes), federation_id.map(HeaderValue::as_bytes));
+    proxy.shared.saw_stored(described, ids, region, &answer.body);
 }
 
 /// Hands the bytes of a job to the hub. Only of one that the region says it has made by this call: another answer may be about a job with

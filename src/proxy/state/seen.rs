@@ -4,10 +4,9 @@ use super::shared::Shared;
 use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::ojs::Envelope;
-use crate::ojs::answer::ShownJob;
 use crate::ojs::worker::ClaimedJob;
 use crate::policy::{Decision, TENANT_KEY};
-use crate::replica::{ChangeKind, Description, JobTexts, Seen};
+use crate::replica::{ChangeKind, Description, JobTexts, Seen, Stored};
 
 impl Shared {
     /// The description of a job that is about to be sent; none where the hub is to get none. One that is bound to regions without the local one
@@ -39,24 +38,13 @@ impl Shared {
     #[inline(never)]
     pub(crate) fn saw_stored(
         &self,
-        described: &Description,
-        ids: (Option<&str>, Option<&str>),
+        described: Description,
+        (own_id, federation_id): (Option<&[u8]>, Option<&[u8]>),
         region: &RegionId,
         answer: &[u8],
     ) {
-        let shown = ShownJob::near_the_ends(answer).unwrap_or_else(|| ShownJob::read(answer));
-        // By its `unique` policy a region may have answered with another job, which is not described by this call.
-        if shown.id.as_deref().is_some_and(|id| ids.0.is_some_and(|own| own != id)) {
-            return;
-        }
-        let Some(job_id) = shown.id.as_deref().or(ids.0) else { return };
-        self.outbox.add(&Seen {
-            federation_id: ids.1,
-            state: shown.state.as_deref(),
-            enqueued_ms: shown.enqueued_at.as_deref().and_then(read_rfc3339),
-            described: Some(described),
-            ..self.seen(ChangeKind::Created, job_id, region)
-        });
+        let at_ms = self.registry.clock().unix_ms_about();
+        self.outbox.add_stored(Stored { own_id, federation_id, region, at_ms, described }, answer);
     }
 
     /// A region has stored one of several jobs.
