@@ -6,7 +6,7 @@ use super::section::Setting;
 use super::types::{
     AccessLog, ClientReplicatedFrom, Decide, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope,
     LimitWithoutHub, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown,
-    QueueControl, ReadResidency, Stamp, TenantMode, Topology, UnknownKeys,
+    QueueControl, ReadResidency, RepeatedIds, Stamp, TenantMode, Topology, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -58,6 +58,7 @@ names!(HealthSource { Own = "own", Hub = "hub" });
 names!(TenantMode { Fill = "fill", Drain = "drain" });
 names!(Decide { View = "view", Ask = "ask" });
 names!(FetchWith { Always = "always", Heard = "heard" });
+names!(RepeatedIds { Pass = "pass", Refuse = "refuse" });
 names!(KeyScope { Sidecar = "sidecar", Hub = "hub" });
 names!(OnHubLoss { Local = "local", Refuse = "refuse" });
 names!(MixedBatch { Split = "split", Reject = "reject" });

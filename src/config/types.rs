@@ -23,7 +23,7 @@ mod topology;
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
 pub use discovery::{DiscoveryConfig, DiscoveryDefaults, DnsDiscovery, REGION_IN_IDENTITY, Sighting};
 pub use fleet_limit::{FleetLimit, LimitWithoutHub};
-pub use hub::{Decide, FetchWith, HubConfig, KeyScope, OnHubLoss};
+pub use hub::{Decide, FetchWith, HubConfig, KeyScope, OnHubLoss, RepeatedIds};
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{HealthSource, MetricsDetail};

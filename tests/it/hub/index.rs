@@ -191,14 +191,14 @@ fn regions(record: &Value) -> Vec<&str> {
 }
 
 /// Two regions, each with a hub that pulls from the other and a sidecar that reports to it.
-struct Two {
-    us: HubStage,
-    eu: HubStage,
+pub(super) struct Two {
+    pub(super) us: HubStage,
+    pub(super) eu: HubStage,
     of_us: Hub,
     of_eu: Hub,
-    in_us: Process,
-    in_eu: Process,
-    federations: [Stage; 2],
+    pub(super) in_us: Process,
+    pub(super) in_eu: Process,
+    pub(super) federations: [Stage; 2],
 }
 
 impl Two {
@@ -207,7 +207,7 @@ impl Two {
     }
 
     /// `more` is added to the configuration of each sidecar.
-    async fn start_with(mut us: HubStage, more: &str) -> Self {
+    pub(super) async fn start_with(mut us: HubStage, more: &str) -> Self {
         let mut eu = hub_of("eu-west-1", "us-east-1");
         let (of_us, of_eu) = (us.run().await, eu.run().await);
         us.set_more(&pulls("us-east-1", "eu-west-1", &eu));

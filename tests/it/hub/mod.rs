@@ -22,6 +22,7 @@ mod postgres;
 mod promotion;
 mod put_pools;
 mod regions;
+mod repeated;
 mod roles;
 mod several;
 mod spoke;
