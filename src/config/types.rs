@@ -28,7 +28,7 @@ pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{HealthSource, MetricsDetail};
 pub use scheduling::{FleetPool, PoolConfig, QueueFloor, Scheduling, TenantMode, TenantQueueConfig};
-pub use surface::{MixedBatch, QueueControl, ReadResidency};
+pub use surface::{ListReplicas, MixedBatch, QueueControl, ReadResidency};
 pub use tenant::Tenant;
 pub use topology::Topology;
 

@@ -2,7 +2,9 @@
 
 use super::super::raw::RawHub;
 use super::super::sections::Idempotency;
-use super::super::types::{Decide, FetchWith, HealthSource, HubConfig, KeyScope, RegionUrl, RepeatedIds, Topology};
+use super::super::types::{
+    Decide, FetchWith, HealthSource, HubConfig, KeyScope, ListReplicas, RegionUrl, RepeatedIds, Topology,
+};
 use super::super::url;
 use super::collect::Check;
 use super::topology::{decide, decide_cache, decide_wait, lease};
@@ -23,6 +25,14 @@ impl Check {
                 "health_check.source",
                 "`hub` needs hub.urls: set that, too, or `own`, so that this sidecar probes by itself",
             );
+        }
+    }
+
+    /// Replicas of lists need a hub.
+    pub(super) fn list_replicas(&mut self, replicas: ListReplicas, has_hub: bool) {
+        if replicas == ListReplicas::Mark && !has_hub {
+            let rule = "`mark` needs hub.urls, because the index of the hub answers: set that, too, or `off`, or leave lists.replicas out";
+            self.refuse("lists.replicas", rule);
         }
     }
 

@@ -110,6 +110,16 @@ fn the_jobs_of_an_active_active_federation_are_reported() {
 }
 
 #[test]
+fn replicas_of_lists_need_a_hub() {
+    let mark = "lists: { replicas: mark }\n";
+    check_refused(&format!("{REGIONS}{mark}"), "lists.replicas", &["hub.urls", "off", "leave"]);
+    assert_eq!(loaded(&format!("{REGIONS}{mark}{HUB}")).config.lists.replicas, ListReplicas::Mark);
+    for text in ["", "lists: { replicas: off }\n"] {
+        assert_eq!(loaded(&format!("{REGIONS}{HUB}{text}")).config.lists.replicas, ListReplicas::Off, "{text}");
+    }
+}
+
+#[test]
 fn repeated_ids_are_refused_by_default_where_every_job_is_reported() {
     let of = |topology: &str, keys: &str| {
         format!("{REGIONS}topology: {topology}\n{}", HUB.replace("tls", &format!("{keys}, tls")))

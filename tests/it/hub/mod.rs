@@ -14,6 +14,7 @@ mod keys_history;
 mod keys_loss;
 mod later;
 mod limits;
+mod list_replicas;
 mod look_ups;
 mod messages;
 mod outcomes;
