@@ -219,6 +219,9 @@ reasons! {
     }
     CONFLICT Duplicate {
         CronInOtherRegion = "cron_in_other_region": "a cron job of this name lives in another region",
+        FederationIdRepeated = "federation_id_repeated":
+            "`hub.repeated_ids` is `refuse`, and the index of the hub knows a job with the client's own `ojs.federation.federation_id` that was neither \
+             cancelled nor discarded: `details.existing_job_id` in `details.region`, where these may be shown; nothing was sent",
     }
     CONFLICT InvalidRequest {
         IdempotencyKeyReused = "idempotency_key_reused": "the `Idempotency-Key` came before with another body",

@@ -93,7 +93,8 @@ impl Check {
         self.health_source(health_check.source, !raw.hub.urls.is_empty());
         self.key_scope(&sections.idempotency, !raw.hub.urls.is_empty());
         self.hub_of_spokes(topology, &raw.hub);
-        let hub = self.hub(raw.hub);
+        self.list_replicas(sections.lists.replicas, !raw.hub.urls.is_empty());
+        let hub = self.hub(raw.hub, topology);
         self.topology(topology, &hub_regions, local_region.as_ref(), hub.as_ref(), routing.stamp);
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         let discovery = self.discovery(raw.discovery, topology, drafts.len(), hub.is_some());

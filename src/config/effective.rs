@@ -61,6 +61,7 @@ pub fn effective(config: &Config) -> String {
             yaml.text_if("name", hub.name.as_ref());
             yaml.plain("report_jobs", hub.report_jobs);
             yaml.texts("report_bodies", &hub.report_bodies);
+            yaml.plain("repeated_ids", hub.repeated_ids.as_str());
             yaml.text("lease", print_duration(hub.lease));
             yaml.plain("fetch", hub.fetch.as_str());
             yaml.plain("decide", hub.decide.as_str());

@@ -5,8 +5,8 @@ use figment::value::Value;
 use super::section::Setting;
 use super::types::{
     AccessLog, ClientReplicatedFrom, Decide, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope,
-    LimitWithoutHub, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown,
-    QueueControl, ReadResidency, Stamp, TenantMode, Topology, UnknownKeys,
+    LimitWithoutHub, ListReplicas, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss,
+    OnUnknown, QueueControl, ReadResidency, RepeatedIds, Stamp, TenantMode, Topology, UnknownKeys,
 };
 use super::yaml::quoted;
 
@@ -58,6 +58,7 @@ names!(HealthSource { Own = "own", Hub = "hub" });
 names!(TenantMode { Fill = "fill", Drain = "drain" });
 names!(Decide { View = "view", Ask = "ask" });
 names!(FetchWith { Always = "always", Heard = "heard" });
+names!(RepeatedIds { Pass = "pass", Refuse = "refuse" });
 names!(KeyScope { Sidecar = "sidecar", Hub = "hub" });
 names!(OnHubLoss { Local = "local", Refuse = "refuse" });
 names!(MixedBatch { Split = "split", Reject = "reject" });
@@ -65,5 +66,6 @@ names!(QueueControl { All = "all", Local = "local" });
 names!(OnAllUnhealthy { Refuse = "refuse", TryLastGood = "try_last_good" });
 names!(DuplicateIds { Auto = "auto", Refuse = "refuse", Same = "same", Overwrite = "overwrite" });
 names!(LimitWithoutHub { Hold = "hold", Local = "local", Refuse = "refuse" });
+names!(ListReplicas { Off = "off", Mark = "mark" });
 names!(OnUnknown { Fail = "fail", Redirect = "redirect" });
 names!(ReadResidency { Allow = "allow", Redact = "redact", Deny = "deny" });

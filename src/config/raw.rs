@@ -148,6 +148,7 @@ pub(super) struct RawHub {
     pub(super) report_jobs: Option<bool>,
     #[serde(default)]
     pub(super) report_bodies: Vec<String>,
+    pub(super) repeated_ids: Option<String>,
     pub(super) lease: Option<String>,
     pub(super) decide: Option<String>,
     pub(super) decide_cache: Option<String>,

@@ -14,9 +14,9 @@ use super::kind::Kind::{self, Choice, Flag, Integer, Number, Path, Size, Text};
 use super::kind::{COUNT, DAY, HOUR, NAMES, SECOND, SOME_TIME};
 use super::section::{Section, Setting, default_of, keep, section, write_section};
 use super::types::{
-    AccessLog, ClientReplicatedFrom, Geographic, HealthSource, JsonContentType, KeyScope, LoadSource, LogFormat,
-    MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl, ReadResidency, Rule, Stamp,
-    UnknownKeys,
+    AccessLog, ClientReplicatedFrom, Geographic, HealthSource, JsonContentType, KeyScope, ListReplicas, LoadSource,
+    LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss, OnUnknown, QueueControl, ReadResidency, Rule,
+    Stamp, UnknownKeys,
 };
 use super::yaml::Yaml;
 use crate::base::{RegionId, Strategy};
@@ -65,6 +65,9 @@ section! {
     /// Merged lists.
     Lists at "lists" {
         annotate: bool = Flag, "false", "", "Whether the items of merged lists name their region";
+        replicas: ListReplicas = Choice(ListReplicas::NAMES), "off", "",
+            "The list of jobs of a region that is down: `off`, it is missing, or `mark`, that of the hub's index, each job marked with its age. Needs a hub \
+                that keeps an index";
     }
 }
 

@@ -23,12 +23,12 @@ mod topology;
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
 pub use discovery::{DiscoveryConfig, DiscoveryDefaults, DnsDiscovery, REGION_IN_IDENTITY, Sighting};
 pub use fleet_limit::{FleetLimit, LimitWithoutHub};
-pub use hub::{Decide, FetchWith, HubConfig, KeyScope, OnHubLoss};
+pub use hub::{Decide, FetchWith, HubConfig, KeyScope, OnHubLoss, RepeatedIds};
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
 pub use listen::{ClientListen, Listen};
 pub use process::{HealthSource, MetricsDetail};
 pub use scheduling::{FleetPool, PoolConfig, QueueFloor, Scheduling, TenantMode, TenantQueueConfig};
-pub use surface::{MixedBatch, QueueControl, ReadResidency};
+pub use surface::{ListReplicas, MixedBatch, QueueControl, ReadResidency};
 pub use tenant::Tenant;
 pub use topology::Topology;
 

@@ -158,7 +158,7 @@ impl Requests {
 fn index_answer(status: StatusCode, body: Bytes) -> IndexAnswer {
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
     match (status, document["error"]["code"].as_str()) {
-        (StatusCode::OK, _) if document["copies"].is_array() => IndexAnswer::Shown(body),
+        (StatusCode::OK, _) if document["copies"].is_array() || document["jobs"].is_array() => IndexAnswer::Shown(body),
         (StatusCode::NOT_FOUND, Some(JOB_NOT_INDEXED)) => IndexAnswer::Absent,
         // A hub of a version without an index has no such path.
         (StatusCode::NOT_FOUND, Some(_)) => IndexAnswer::NoIndex,

@@ -28,6 +28,7 @@ use super::pools;
 use super::promotion;
 use super::record::RecordError;
 use super::regions;
+use super::replicas;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, octets};
 use super::returning::are_open;
 use super::routing;
@@ -138,6 +139,7 @@ async fn answered(
         Endpoint::ShowBodies => octets(bodies::show(&hub, &caller, &query).await?),
         Endpoint::Index => document(&jobs::show(&hub, &query).await?),
         Endpoint::Copy => document(&copies::show(&hub, &query).await?),
+        Endpoint::Job if replicas::is_asked(head.uri.path(), &query) => document(&replicas::list(&hub, &query).await?),
         Endpoint::Job => document(&jobs::look_up(&hub, head.uri.path().strip_prefix(JOBS), &query).await?),
         Endpoint::Promote => {
             let of = Rc::clone(&hub);

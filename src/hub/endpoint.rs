@@ -64,7 +64,7 @@ pub(super) enum Endpoint {
     Index,
     /// `GET /v1/hub/copies`: the present state of one job in this region, for the hub of another region.
     Copy,
-    /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job.
+    /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job; with `?region=`, the jobs of one region.
     Job,
     /// `POST /v1/hub/promotions`: an order to take over the jobs of a lost region.
     Promote,

@@ -90,7 +90,7 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
         (Some(id), _) if query.is_empty() => Wanted::Federation(query_text(id)),
         (None, Some(id)) if !id.contains('&') => Wanted::Job(query_text(id)),
         _ => {
-            let message = "expected /v1/federation/jobs/FEDERATION_ID, or the query `job_id=ID`";
+            let message = "expected /v1/federation/jobs/FEDERATION_ID, or the query `job_id=ID`, or one that begins with `region=REGION`";
             return Err(Refusal::bad_request(message.to_owned()));
         }
     };

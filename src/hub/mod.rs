@@ -59,6 +59,7 @@ mod put_pools;
 mod record;
 mod regions;
 mod registry;
+mod replicas;
 mod response;
 mod returning;
 mod routing;

@@ -47,6 +47,9 @@ pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key
 /// The regions that are missing from a merged list.
 pub const FEDERATION_PARTIAL: HeaderName = HeaderName::from_static("ojs-federation-partial");
 
+/// The regions whose part of a list is that of the hub's index, each with its age in seconds.
+pub const FEDERATION_REPLICAS: HeaderName = HeaderName::from_static("ojs-federation-replicas");
+
 /// With a 503: one queue is down, not the region.
 pub const QUEUE_STATUS: HeaderName = HeaderName::from_static("x-ojs-queue-status");
 

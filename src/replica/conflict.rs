@@ -35,6 +35,12 @@ impl Life {
     }
 }
 
+/// Whether a job in this state, in the words of OJS, has ended without success, so that it may be enqueued anew.
+#[must_use]
+pub fn has_failed(state: &str) -> bool {
+    matches!(state, "cancelled" | "discarded")
+}
+
 /// The standing of a copy among those with its tracking id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing<'r> {

@@ -20,7 +20,7 @@ mod unread;
 pub use body::{BODIES_BYTES_MAX, BODIES_MAX, BODY_BYTES_MAX, JobBody, Reach, read_bodies};
 pub use body_outbox::{BodyOutbox, BodyReport, StoredJob};
 pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts, TEXT_BYTES_MAX, is_text};
-pub use conflict::{Life, Standing};
+pub use conflict::{Life, Standing, has_failed};
 pub use content::Content;
 pub use lags::{FeedLags, Lags};
 pub use line::{Description, JobTexts, LINE_BYTES_MAX, Seen, read_lines};

@@ -19,8 +19,8 @@ pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, DiscoveryChange, DiscoveryLook,
     DiscoveryRejection, DiscoverySource, DiscoveryState, FailoverReason, Gauge, HeadRejection, Held, Histogram, HubKey,
     HubQuestion, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,
-    ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, ReplayBy, Resolution, Scope, SpoolFate,
-    SpoolResult, StatusClass,
+    ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, RepeatedId, ReplayBy, Resolution, Scope,
+    SpoolFate, SpoolResult, StatusClass,
 };
 pub use process_counts::{dropped_lines, panics};
 pub use ration::{Kind as LineKind, Ration, Rations};

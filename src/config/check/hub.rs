@@ -2,7 +2,9 @@
 
 use super::super::raw::RawHub;
 use super::super::sections::Idempotency;
-use super::super::types::{Decide, FetchWith, HealthSource, HubConfig, KeyScope, RegionUrl};
+use super::super::types::{
+    Decide, FetchWith, HealthSource, HubConfig, KeyScope, ListReplicas, RegionUrl, RepeatedIds, Topology,
+};
 use super::super::url;
 use super::collect::Check;
 use super::topology::{decide, decide_cache, decide_wait, lease};
@@ -23,6 +25,14 @@ impl Check {
                 "health_check.source",
                 "`hub` needs hub.urls: set that, too, or `own`, so that this sidecar probes by itself",
             );
+        }
+    }
+
+    /// Replicas of lists need a hub.
+    pub(super) fn list_replicas(&mut self, replicas: ListReplicas, has_hub: bool) {
+        if replicas == ListReplicas::Mark && !has_hub {
+            let rule = "`mark` needs hub.urls, because the index of the hub answers: set that, too, or `off`, or leave lists.replicas out";
+            self.refuse("lists.replicas", rule);
         }
     }
 
@@ -49,12 +59,13 @@ impl Check {
     }
 
     /// The hub, where `hub.urls` is set.
-    pub(super) fn hub(&mut self, raw: RawHub) -> Option<HubConfig> {
+    pub(super) fn hub(&mut self, raw: RawHub, topology: Topology) -> Option<HubConfig> {
         let fetch = fetch(&raw);
         if raw.urls.is_empty() {
             let is_begun = raw.name.is_some()
                 || raw.report_jobs == Some(true)
                 || !raw.report_bodies.is_empty()
+                || raw.repeated_ids.is_some()
                 || decide(&raw) == Decide::Ask
                 || fetch == FetchWith::Heard
                 || raw.tls != super::super::raw::RawTls::default();
@@ -84,10 +95,34 @@ impl Check {
                 "needs `hub.report_jobs: true`, because the end of a job takes its bytes away: set that, too, or leave this out",
             );
         }
+        let repeated_ids = self.repeated_ids(raw.repeated_ids.as_deref(), topology, report_jobs);
         let name = raw.name;
-        let hub =
-            HubConfig { urls, tls, name, report_jobs, report_bodies, lease, fetch, decide, decide_cache, decide_wait };
+        let hub = HubConfig {
+            urls,
+            tls,
+            name,
+            report_jobs,
+            report_bodies,
+            repeated_ids,
+            lease,
+            fetch,
+            decide,
+            decide_cache,
+            decide_wait,
+        };
         Some(hub).filter(|hub| !hub.urls.is_empty())
+    }
+
+    /// The fate of an enqueue with a repeated `federation_id`.
+    fn repeated_ids(&mut self, raw: Option<&str>, topology: Topology, report_jobs: bool) -> RepeatedIds {
+        let default = if topology == Topology::ActiveActive { RepeatedIds::Refuse } else { RepeatedIds::Pass };
+        let Some(said) = raw.and_then(RepeatedIds::parse) else { return default };
+        if said == RepeatedIds::Refuse && !report_jobs {
+            let rule = "`refuse` needs `hub.report_jobs: true`, because only a hub that gets the ids of jobs is asked about one: set that, too, or \
+                        `pass`, or leave hub.repeated_ids out";
+            self.refuse("hub.repeated_ids", rule);
+        }
+        said
     }
 
     fn hub_url(&mut self, text: &str) -> Option<RegionUrl> {

@@ -11,7 +11,7 @@ use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
-use super::super::types::{Decide, DuplicateIds, FetchWith, LimitWithoutHub, TenantMode, Topology};
+use super::super::types::{Decide, DuplicateIds, FetchWith, LimitWithoutHub, RepeatedIds, TenantMode, Topology};
 use crate::base::QueueOrder;
 
 /// As many as a server takes, less those of the longest suffix, `.ojs-p3-t63`.
@@ -216,6 +216,10 @@ const HUB: &[Key] = &[
         "Whether the changes of jobs that pass this sidecar are reported to the hub, for its index: ids, types, queues, tenants, states and times"),
     key("hub.report_bodies", NAMES, "", "",
         "Globs over queues whose jobs are handed to the hub with their bytes, for the loss of a region; never a pinned job. Needs `hub.report_jobs: true`"),
+    open("hub.repeated_ids", Choice(RepeatedIds::NAMES), "",
+        "What becomes of a single enqueue whose own `ojs.federation.federation_id` the hub's index knows as a job that was neither cancelled nor \
+            discarded: `pass`, it is sent and the hub is not asked, or `refuse`, 409 `federation_id_repeated`; the hub is waited for 250ms at most, and \
+            without its answer the job is sent. `refuse` needs `hub.report_jobs: true` and is the default with `topology: active-active`, else `pass`"),
     // Below 5 s one late beat of the hub, which comes every 3 s, cuts a spoke off; beyond 5 min a spoke routes by a picture of long ago.
     key("hub.lease", Kind::Duration(5 * SECOND, 300 * SECOND), "10s", "duration",
         "How long a spoke of `topology: hub-spoke` sends to other regions after the last sign of life of its hub, which comes every 3s, and how long \

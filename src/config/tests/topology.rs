@@ -110,6 +110,32 @@ fn the_jobs_of_an_active_active_federation_are_reported() {
 }
 
 #[test]
+fn replicas_of_lists_need_a_hub() {
+    let mark = "lists: { replicas: mark }\n";
+    check_refused(&format!("{REGIONS}{mark}"), "lists.replicas", &["hub.urls", "off", "leave"]);
+    assert_eq!(loaded(&format!("{REGIONS}{mark}{HUB}")).config.lists.replicas, ListReplicas::Mark);
+    for text in ["", "lists: { replicas: off }\n"] {
+        assert_eq!(loaded(&format!("{REGIONS}{HUB}{text}")).config.lists.replicas, ListReplicas::Off, "{text}");
+    }
+}
+
+#[test]
+fn repeated_ids_are_refused_by_default_where_every_job_is_reported() {
+    let of = |topology: &str, keys: &str| {
+        format!("{REGIONS}topology: {topology}\n{}", HUB.replace("tls", &format!("{keys}, tls")))
+    };
+    let said = |text: &str| loaded(text).config.hub.unwrap().repeated_ids;
+    let (active, mesh) = (of("active-active", "report_jobs: true"), of("mesh", "report_jobs: true"));
+    assert_eq!((said(&active), said(&mesh)), (RepeatedIds::Refuse, RepeatedIds::Pass));
+    let set =
+        |text: &str, word: &str| text.replace("report_jobs: true", &format!("report_jobs: true, repeated_ids: {word}"));
+    assert_eq!((said(&set(&active, "pass")), said(&set(&mesh, "refuse"))), (RepeatedIds::Pass, RepeatedIds::Refuse));
+    check_refused(&of("mesh", "repeated_ids: refuse"), "hub.repeated_ids", &["report_jobs: true", "pass", "leave"]);
+    assert_eq!(said(&of("mesh", "repeated_ids: pass")), RepeatedIds::Pass);
+    check_refused(&format!("{REGIONS}hub: {{ repeated_ids: pass }}"), "hub.urls", &["URL of the hub"]);
+}
+
+#[test]
 fn the_effective_configuration_of_each_topology_reads_back_as_itself() {
     let spoke = HUB.replace("tls", "lease: 20s, decide: ask, decide_wait: 1s, tls");
     for text in [

@@ -17,6 +17,8 @@ pub struct HubConfig {
     pub report_jobs: bool,
     /// Globs over the queues whose jobs are handed to the hub with their bytes.
     pub report_bodies: Vec<String>,
+    /// The fate of an enqueue with an own `federation_id` that the index of the hub knows already.
+    pub repeated_ids: RepeatedIds,
     /// How long after the last sign of life of its hub a spoke still sends to other regions, and workers get jobs with [`FetchWith::Heard`].
     pub lease: Duration,
     /// When workers get jobs.
@@ -36,6 +38,15 @@ pub enum Decide {
     View,
     /// The hub's, which is asked about each kind of job.
     Ask,
+}
+
+/// The fate of an enqueue with an own `federation_id` that the index of the hub knows already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepeatedIds {
+    /// It is sent, and the hub is not asked.
+    Pass,
+    /// 409, and nothing is sent.
+    Refuse,
 }
 
 /// When the workers of a sidecar with a hub get jobs.

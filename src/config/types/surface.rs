@@ -18,6 +18,15 @@ pub enum QueueControl {
     Local,
 }
 
+/// The list of a region that does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListReplicas {
+    /// It is missing, and the region is named.
+    Off,
+    /// The index of the hub answers for jobs, each of them marked.
+    Mark,
+}
+
 /// The part of a job that is shown when it is pinned to another region than the local one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadResidency {

@@ -7,7 +7,7 @@
 mod bodies;
 pub(super) mod conflict;
 mod connect;
-mod index;
+pub(super) mod index;
 mod keys;
 mod line;
 pub(super) mod promotion;

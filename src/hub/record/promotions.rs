@@ -151,6 +151,29 @@ impl Record {
         }
     }
 
+    /// The facts about jobs of a region before the id `before`, or from the greatest id on without one: job by job, the greatest id first. Reads
+    /// at most so many facts of all regions. The second value is the id up to which all jobs were read; none behind the last one.
+    ///
+    /// Errors: [`RecordError`].
+    pub(in crate::hub) async fn jobs_before(
+        &self,
+        region: &str,
+        before: Option<String>,
+        facts_max: usize,
+    ) -> Result<(Vec<IndexedChange>, Option<String>), RecordError> {
+        let region = region.to_owned();
+        match self {
+            Self::Sqlite(it) => {
+                it.ask(move |connection| sqlite::index::jobs_before(connection, &region, before.as_deref(), facts_max))
+                    .await
+            }
+            Self::Postgres(it) => {
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::index::jobs_before(line, settings, &region, before.as_deref(), facts_max)).await
+            }
+        }
+    }
+
     /// The facts about the next jobs of a region behind the job `after`, job by job in the order of their ids, at most so many jobs.
     ///
     /// Errors: [`RecordError`].

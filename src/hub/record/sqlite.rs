@@ -4,7 +4,7 @@
 
 mod bodies;
 pub(super) mod conflict;
-mod index;
+pub(super) mod index;
 mod keys;
 mod limits;
 pub(super) mod promotion;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::ErrorDocument;
-use crate::base::{Reason, UnknownStrategy};
+use crate::base::{Reason, RegionId, UnknownStrategy};
 use crate::ojs::fault::Fault;
 
 /// Refusals of a client's request.
@@ -62,6 +62,25 @@ impl ErrorDocument {
         )
         .with("pool", pool)
         .with("field", "pool")
+    }
+
+    /// 409: the index of the hub knows the client's own tracking id. `existing`: the region, the id and the state of that job, unless they may not
+    /// be shown here. Spec: federation-spec §2.3.
+    #[must_use]
+    pub fn federation_id_repeated(existing: Option<(&RegionId, &str, &str)>) -> Self {
+        let field = "ojs.federation.federation_id";
+        let Some((region, job_id, state)) = existing else {
+            let message = "a job with this `ojs.federation.federation_id` is there already, in a region that it is bound to, and `residency.read` does not \
+                           let it be shown here; nothing was sent: give another job another id, or none";
+            return Self::new(Reason::FederationIdRepeated, message).with("field", field);
+        };
+        let message = "a job with this `ojs.federation.federation_id` is there already, in `details.region` as `details.existing_job_id`; nothing was \
+                       sent: give another job another id, or none";
+        Self::new(Reason::FederationIdRepeated, message)
+            .with_region(region.as_str())
+            .with("existing_job_id", job_id)
+            .with("state", state)
+            .with("field", field)
     }
 
     /// 400: a FETCH names a pool that is not configured.

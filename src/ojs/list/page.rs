@@ -166,8 +166,15 @@ impl Page {
     /// The answer whose shape the merged one takes: the first one with pages, so that the next page can be named, else
     /// the first.
     #[must_use]
-    pub fn model(pages: &[Self]) -> Option<&Self> {
-        pages.iter().find(|page| page.told.paged).or_else(|| pages.first())
+    pub fn model<'p>(pages: impl IntoIterator<Item = &'p Self>) -> Option<&'p Self> {
+        let mut first = None;
+        for page in pages {
+            if page.told.paged {
+                return Some(page);
+            }
+            first = first.or(Some(page));
+        }
+        first
     }
 
     /// The answer as it came.

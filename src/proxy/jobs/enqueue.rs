@@ -9,13 +9,14 @@ use http::{HeaderValue, Request, Response};
 
 use super::long::{compressed_job, plan_asked, plan_long};
 use super::outage;
+use super::repeated;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use super::replicate::report_stored;
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::journal::Note;
 use crate::ojs::{Abridged, ErrorDocument};
-use crate::policy::{Decision, GuardClass, Outcome, Progress, RegionIndex, Shed, Step, Stop, next};
+use crate::policy::{Decision, GuardClass, Progress, RegionIndex, Shed, Step, Stop, next};
 use crate::proxy::{
     body::{
         collect::{OVERLOADED_RETRY_AFTER, collect_job},
@@ -38,7 +39,7 @@ use crate::proxy::{
         asked::AskedHub,
         plan::{Planned, breaker_word, plan},
     },
-    state::{Proxy, Ran, RegionAnswer, Reply, Spooling},
+    state::{OwnTracking, Proxy, Ran, RegionAnswer, Reply, Spooling},
 };
 use crate::region::Queue;
 use crate::replica::Description;
@@ -56,15 +57,21 @@ pub(crate) async fn enqueue(
     request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
-    let New { started, shared_queue, turns, described, spooling, mut job } =
+    let New { mut started, shared_queue, turns, described, own_tracking, spooling, mut job } =
         match new_job(proxy, exchange, request).await {
             Ok(new) => new,
             Err(NotNew::Known(answer)) => return Ok((*answer).into()),
             Err(NotNew::Refused(document)) => return Err(document),
         };
     let strategy = job.decision.strategy;
-    let mut ran = match &spooling {
-        Some(spooling) if spooling.behind || spooling.refusal.is_some() => {
+    let mut repeated = None;
+    if let Some(own) = own_tracking {
+        repeated = apart(|| repeated::refusal(proxy, &job, &own)).await;
+        started = Instant::now();
+    }
+    let mut ran = match (repeated, &spooling) {
+        (Some(document), _) => apart(|| outage::refused(proxy, &mut job, *document)).await,
+        (None, Some(spooling)) if spooling.behind || spooling.refusal.is_some() => {
             apart(|| outage::not_tried(proxy, &mut job, spooling)).await
         }
         _ => run(proxy, &mut job, started).await,
@@ -98,6 +105,7 @@ struct New {
     turns: Option<Box<Turns>>,
     shared_queue: Option<Queue>,
     described: Option<Description>,
+    own_tracking: Option<Box<OwnTracking>>,
     spooling: Option<Box<Spooling>>,
     started: Instant,
 }
@@ -180,8 +188,8 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
             note: exchange.note.take(),
         },
     );
-    let (shared_queue, described) = (planned.shared_queue, planned.described);
-    Ok(New { job, turns, shared_queue, described, spooling, started })
+    let (shared_queue, described, own_tracking) = (planned.shared_queue, planned.described, planned.own_tracking);
+    Ok(New { job, turns, shared_queue, described, own_tracking, spooling, started })
 }
 
 /// The plan of a job; a short one is planned at once, unless the hub is to be asked.
@@ -383,16 +391,6 @@ fn settle(
                 }
                 false => ErrorDocument::no_healthy_region(wait),
             })
-        }
-    }
-}
-
-impl From<Outcome> for AttemptOutcome {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::NotSent => Self::NotSent,
-            Outcome::Answered => Self::Answered,
-            Outcome::Unknown => Self::Unknown,
         }
     }
 }

@@ -7,8 +7,8 @@
 //! | workflows and cron jobs | [`define`] | whole to the region that they are bound to |
 //! | a job made of another one (retry, fork, replay) | [`create`] | the region of the other job |
 //!
-//! [`replay`] recognises a repeated enqueue before anything is sent. The room `placement` carries out the steps after a lost
-//! answer.
+//! [`replay`] recognises a repeated enqueue before anything is sent, and [`repeated`] a job that another region has already. The
+//! room `placement` carries out the steps after a lost answer.
 
 pub(crate) mod batch;
 pub(crate) mod create;
@@ -17,5 +17,6 @@ pub(crate) mod drain;
 pub(crate) mod enqueue;
 mod long;
 mod outage;
+mod repeated;
 pub(crate) mod replay;
 mod replicate;

@@ -61,9 +61,14 @@ pub(super) async fn admit(
 
 /// The end of a job that is sent nowhere: it goes behind others, or routing found no region.
 pub(super) async fn not_tried(proxy: &Proxy, job: &mut Job, spooling: &Spooling) -> Ran {
-    let began = Instant::now();
     let behind = || ErrorDocument::spool_behind("not_spooled", RETRY_AFTER);
     let document = spooling.refusal.clone().filter(|_| !spooling.behind).unwrap_or_else(behind);
+    refused(proxy, job, document).await
+}
+
+/// The end of a job that is sent nowhere, with this answer to its client.
+pub(super) async fn refused(proxy: &Proxy, job: &mut Job, document: ErrorDocument) -> Ran {
+    let began = Instant::now();
     let result = placement::ended(proxy, job, None, Err(document)).await;
     let upstream = if began.elapsed() > Duration::ZERO { began.elapsed() } else { Duration::ZERO };
     Ran { result, stored: None, region: None, moved_from: None, attempts: 0, outcome: None, upstream }

@@ -10,8 +10,8 @@ use crate::ojs::path_segment;
 use crate::proxy::state::Proxy;
 use crate::replica::{IndexAnswer, is_text};
 
-/// How long a search waits for the hub of its own region before it asks all regions.
-const HUB_WAIT: Duration = Duration::from_millis(250);
+/// How long a search waits for the hub of its own region before it asks all regions, and an enqueue before it is sent.
+pub(crate) const HUB_WAIT: Duration = Duration::from_millis(250);
 
 /// The regions of the copies of a job by the index of the hub: a hint that the answers of these regions prove or not. Empty where this sidecar
 /// reports no jobs, where the index does not have the job or cannot have one with that id, and where the hub does not answer in time.

@@ -14,3 +14,5 @@ pub(crate) mod find;
 mod indexed;
 pub(crate) mod place;
 pub(crate) mod search;
+
+pub(crate) use indexed::HUB_WAIT;

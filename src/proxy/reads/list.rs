@@ -6,6 +6,7 @@
 
 mod listing;
 mod names;
+mod replica;
 mod show;
 
 use std::collections::BTreeSet;
@@ -16,6 +17,7 @@ use http_body::Body as _;
 use tokio::time::Instant;
 
 use self::listing::{Gathered, Listing};
+use self::replica::Replicas;
 use crate::base::RegionId;
 use crate::ojs::list::{Ask, Figures, Page, Pick, Walk, Wanted, added_up, merged};
 use crate::ojs::shards::{Naming, query_of_all};
@@ -140,11 +142,13 @@ async fn pages(
     let ids: Vec<RegionId> = legs.iter().map(|(.., id)| id.clone()).collect();
     let mut walk = Walk::begin(wanted, &name, &ids).map_err(|_| ErrorDocument::bad_cursor())?;
     let mut gathered = Gathered::default();
+    let mut replicas = Replicas::of(proxy, listing, wanted, naming.is_some());
     loop {
         let asks = walk.asks();
         if asks.is_empty() {
             break;
         }
+        let (of_replicas, asks): (Vec<Ask>, Vec<Ask>) = asks.into_iter().partition(|ask| replicas.has_begun(ask));
         let question = |ask: &Ask| {
             let (index, suffix, _) = legs.get(ask.leg)?;
             let query = wanted.query(&ask.place, ask.limit);
@@ -161,9 +165,23 @@ async fn pages(
             // A target that is too long to be one: the client's own query is.
             return Err(ErrorDocument::uri_too_long());
         }
-        for (ask, said) in asks.iter().zip(ask_each(proxy, exchange, questions).await?) {
+        let mut away = of_replicas;
+        for (ask, said) in asks.into_iter().zip(ask_each(proxy, exchange, questions).await?) {
+            let is_down = replica::is_down(&said);
             let told = gathered.take(ask.leg, said, wanted.paging).await;
-            walk.heard(ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
+            if told.is_none() && is_down && !gathered.is_answered(ask.leg) && replicas.may_begin(&ask) {
+                away.push(ask);
+                continue;
+            }
+            walk.heard(&ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
+        }
+        for (ask, page) in replicas.pages(proxy, exchange, &legs, away).await? {
+            let told = page.as_ref().map(|page| page.counts().clone());
+            if let Some((index, ..)) = legs.get(ask.leg) {
+                gathered.missing.insert(*index);
+                page.into_iter().for_each(|page| gathered.keep(ask.leg, *index, page, true));
+            }
+            walk.heard(&ask, told.as_ref().map(|told| (told, gathered.pages.len() - 1)));
         }
     }
     let outcome = walk.finish();
@@ -174,7 +192,9 @@ async fn pages(
     // Pages by number go on by number.
     figures.cursor = (wanted.paging != Paging::Page).then(|| outcome.cursor.encode(&name));
     let bare = show::is_without_meta(&listing.path);
-    answer(proxy, exchange, gathered, (outcome.picks, bare), figures).await
+    let mut response = answer(proxy, exchange, gathered, (outcome.picks, bare), figures).await?;
+    replicas.name(&mut response);
+    Ok(response)
 }
 
 async fn answer(
@@ -184,14 +204,16 @@ async fn answer(
     (picks, bare): (Vec<Pick>, bool),
     figures: Figures,
 ) -> Result<Response<Reply>, ErrorDocument> {
-    let Gathered { pages, from, legs, unusable, missing } = gathered;
+    let Gathered { pages, from, legs, unusable, missing, replicas } = gathered;
     if pages.is_empty() {
         return nobody(proxy, exchange, unusable);
     }
-    name_regions(proxy, exchange, from.iter().copied());
+    let live = from.iter().zip(&replicas).filter(|(_, is_replica)| !**is_replica);
+    name_regions(proxy, exchange, live.map(|(index, _)| *index));
     let bytes = pages.iter().map(|page| page.body().len()).sum();
-    let body =
-        proxy.offload(bytes, move |proxy| one_page(proxy, &pages, (&from, &legs), (&picks, bare), figures)).await;
+    let body = proxy
+        .offload(bytes, move |proxy| one_page(proxy, &pages, (&from, &legs, &replicas), (&picks, bare), figures))
+        .await;
     let mut response = exchange.json(StatusCode::OK.as_u16(), body);
     name_missing(proxy, &mut response, &missing);
     Ok(response)
@@ -201,14 +223,23 @@ async fn answer(
 fn one_page(
     proxy: &Proxy,
     pages: &[Page],
-    (from, legs): (&[RegionIndex], &[usize]),
+    (from, legs, replicas): (&[RegionIndex], &[usize], &[bool]),
     (picks, bare): (&[Pick], bool),
     mut figures: Figures,
 ) -> Vec<u8> {
     let (mut items, mut fences) = (Vec::new(), 0);
     for pick in picks {
         let (Some(page), Some(index)) = (pages.get(pick.answer), from.get(pick.answer)) else { continue };
+        let is_replica = replicas.get(pick.answer) == Some(&true);
         for item in (pick.from..pick.to).map(|place| page.item(place)) {
+            if is_replica {
+                // The index is no proof of where a job is, and says nothing that a redacted job does not.
+                match &*item {
+                    replica::HIDDEN => figures.withheld += 1,
+                    _ => items.push(item),
+                }
+                continue;
+            }
             if is_of_fence(&item) {
                 fences += 1;
                 continue;
@@ -222,7 +253,8 @@ fn one_page(
     }
     figures.total = figures.total.map(|total| without_fences(total, picks, fences));
     figures.summary = summary(pages, legs);
-    Page::model(pages).map(|model| merged(model, &items, &figures)).unwrap_or_default()
+    let live = pages.iter().zip(replicas).filter(|(_, is_replica)| !**is_replica).map(|(page, _)| page);
+    Page::model(live).or_else(|| Page::model(pages)).map(|model| merged(model, &items, &figures)).unwrap_or_default()
 }
 
 /// The number of items without tombstones, where the page holds all of them. Of a part, the tombstones in the rest are

@@ -23,7 +23,7 @@ use crate::policy::{
 };
 use crate::proxy::{
     call::{feedback::source, notes},
-    state::{Ours, Proxy, Shard, Shared, Spooling, refuse_shard},
+    state::{Ours, OwnTracking, Proxy, Shard, Shared, Spooling, refuse_shard},
 };
 use crate::region::Queue;
 use crate::replica::{Description, Reach};
@@ -51,6 +51,8 @@ pub(crate) struct Planned {
     pub(crate) source: u64,
     /// Its description for the index of the hub, where that gets one.
     pub(crate) described: Option<Description>,
+    /// For the index of the hub, where that is asked whether the job is there already.
+    pub(crate) own_tracking: Option<Box<OwnTracking>>,
     /// For the outage spool, where its queue is spooled.
     pub(crate) spooling: Option<Box<Spooling>>,
 }
@@ -289,6 +291,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
         described: described(proxy, envelope, &decision),
+        own_tracking: own.and_then(|own| OwnTracking::of(&proxy.shared, envelope, own)),
         spooling: None,
         decision,
     }

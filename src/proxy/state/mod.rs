@@ -14,6 +14,7 @@
 //! | Which figures do pools and their queues have? | `figures` |
 //! | How are bodies and callers compared? | `fingerprint` |
 //! | Which part of a new job does the outage spool look at? | `spooling` |
+//! | Which part of a new job is the hub's index asked about? | `own_tracking` |
 //! | How do the event streams of a queue's shards become one? | `merged` |
 //! | Does the local region's server schedule fairly itself? | `announced` |
 //! | Which shard of its queue does a job go into? | `sharded` |
@@ -32,6 +33,7 @@ pub(crate) mod lookups;
 pub(crate) mod merged;
 pub(crate) mod notebook;
 pub(crate) mod ours;
+pub(crate) mod own_tracking;
 pub(crate) mod passed_over;
 pub(crate) mod pools;
 pub(crate) mod proxies;
@@ -53,6 +55,7 @@ pub(crate) use fingerprint::{IDENTIFYING, digest};
 pub(crate) use lookups::{Found, Indeterminate, Key, Left, NotFound};
 pub(crate) use merged::Merged;
 pub(crate) use ours::Ours;
+pub(crate) use own_tracking::OwnTracking;
 pub(crate) use pools::{pool_limits, pool_meters};
 pub(crate) use ran::Ran;
 pub(crate) use region_answer::RegionAnswer;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::region_answer::RegionAnswer;
 use crate::base::RegionId;
 use crate::ojs::ErrorDocument;
-use crate::policy::RegionIndex;
+use crate::policy::{Outcome, RegionIndex};
 use crate::telemetry::AttemptOutcome;
 
 /// The result of a call that creates jobs.
@@ -24,4 +24,14 @@ pub(crate) struct Ran {
     pub(crate) outcome: Option<AttemptOutcome>,
     /// The time spent waiting for regions.
     pub(crate) upstream: Duration,
+}
+
+impl From<Outcome> for AttemptOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::NotSent => Self::NotSent,
+            Outcome::Answered => Self::Answered,
+            Outcome::Unknown => Self::Unknown,
+        }
+    }
 }

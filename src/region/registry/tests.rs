@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::{Moment, SteeredTime, SwitchKind, SwitchSubject};
-use crate::config::{Decide, FetchWith, HubConfig, RegionTls};
+use crate::config::{Decide, FetchWith, HubConfig, RegionTls, RepeatedIds};
 use crate::ojs::Class;
 use crate::policy::{GuardClass, testing};
 use crate::switch::{Switch, Switches};
@@ -92,6 +92,7 @@ fn the_view_in_which_a_hub_is_heard_has_the_isolations_that_it_has_sent() {
         name: None,
         report_jobs: false,
         report_bodies: Vec::new(),
+        repeated_ids: RepeatedIds::Pass,
         lease: Duration::from_secs(30),
         fetch: FetchWith::Heard,
         decide: Decide::View,

@@ -151,6 +151,8 @@ families! {
         "Enqueues with an `Idempotency-Key` that the hub was asked for, with `idempotency.scope: hub`, by result";
     HUB_QUESTIONS = Kind::Counter, "hub_questions_total", ["result"],
         "Jobs whose region the hub was to decide, with `hub.decide: ask`, by the end of the question";
+    HUB_REPEATED_IDS = Kind::Counter, "hub_repeated_ids_total", ["result"],
+        "Enqueues with the client's own `federation_id`, with `hub.repeated_ids: refuse`, by the answer of the hub's index";
     HUB_KEYS_UNSETTLED = Kind::Gauge, "hub_keys_unsettled", [], "Keys whose end is known here and not at the hub yet";
     DISCOVERY_REGIONS = Kind::Gauge, "discovery_regions", ["state"],
         "Discovered regions: `in_force`; `unproven`, which get nothing but handshakes; and `waiting`, those of either whose change is held down";

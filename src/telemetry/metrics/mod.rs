@@ -29,7 +29,7 @@ pub use discovery::{Discovery, LazyDiscovery};
 use families::Families;
 pub use families::{Counter, Gauge, Held, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
-pub use keys::HubKeys;
+pub use keys::{HubKeys, RepeatedId};
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection,
     DiscoverySource, DiscoveryState, FailoverReason, HeadRejection, HubKey, HubQuestion, JournalEviction, JournalWrite,

@@ -8,7 +8,7 @@ use super::postgres::Postgres;
 use super::stage::{Hub, HubStage, status};
 use crate::support::{Process, Stage, command, eventually, pinned};
 
-const CANARY: &str = "canary-of-the-arguments";
+pub(super) const CANARY: &str = "canary-of-the-arguments";
 
 /// The settings of a hub that keeps an index; the rule is the last one of `access`.
 fn keeps(region: &str, reader: &str, more: &str) -> String {
@@ -191,14 +191,14 @@ fn regions(record: &Value) -> Vec<&str> {
 }
 
 /// Two regions, each with a hub that pulls from the other and a sidecar that reports to it.
-struct Two {
-    us: HubStage,
-    eu: HubStage,
-    of_us: Hub,
+pub(super) struct Two {
+    pub(super) us: HubStage,
+    pub(super) eu: HubStage,
+    pub(super) of_us: Hub,
     of_eu: Hub,
-    in_us: Process,
-    in_eu: Process,
-    federations: [Stage; 2],
+    pub(super) in_us: Process,
+    pub(super) in_eu: Process,
+    pub(super) federations: [Stage; 2],
 }
 
 impl Two {
@@ -207,7 +207,7 @@ impl Two {
     }
 
     /// `more` is added to the configuration of each sidecar.
-    async fn start_with(mut us: HubStage, more: &str) -> Self {
+    pub(super) async fn start_with(mut us: HubStage, more: &str) -> Self {
         let mut eu = hub_of("eu-west-1", "us-east-1");
         let (of_us, of_eu) = (us.run().await, eu.run().await);
         us.set_more(&pulls("us-east-1", "eu-west-1", &eu));
@@ -220,7 +220,7 @@ impl Two {
     }
 
     /// The record of a job, once both hubs have the same one.
-    async fn equal(&self, id: &str) -> Value {
+    pub(super) async fn equal(&self, id: &str) -> Value {
         let path = format!("?job_id={id}");
         eventually("both indexes have the same record", async || {
             let (one, two) = (look_up(&self.us, &path).await, look_up(&self.eu, &path).await);
@@ -251,7 +251,7 @@ impl Two {
     }
 }
 
-async fn enqueued(sidecar: &Process, queue: &str, meta: Value) -> String {
+pub(super) async fn enqueued(sidecar: &Process, queue: &str, meta: Value) -> String {
     let job = json!({ "type": "t", "args": [CANARY], "options": { "queue": queue }, "meta": meta });
     let answer = sidecar.client.enqueue(job.to_string()).await;
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -266,7 +266,7 @@ pub(super) async fn enqueued_as(sidecar: &Process, id: &str, region: &str) {
 }
 
 /// A worker gets the job of a queue and completes it.
-async fn completed(sidecar: &Process, queue: &str, id: &str) {
+pub(super) async fn completed(sidecar: &Process, queue: &str, id: &str) {
     let body = json!({ "queues": [queue], "worker_id": "w" }).to_string();
     let fetched = sidecar.client.post("/ojs/v1/workers/fetch", body).await.json();
     assert_eq!(fetched["jobs"][0]["id"], id, "{fetched}");

@@ -106,6 +106,29 @@ pub(super) async fn find_of(
     select(line, settings, from, &values).await
 }
 
+/// The facts about jobs of a region before an id, within a bounded part of the table, and the id at the end of that part.
+pub(in crate::hub::record) async fn jobs_before(
+    line: &Line,
+    settings: &PostgresSettings,
+    region: &str,
+    before: Option<&str>,
+    facts_max: usize,
+) -> Result<(Vec<IndexedChange>, Option<String>), RecordError> {
+    let bound = if before.is_some() { "WHERE job_id < $1" } else { "WHERE $1::text IS NULL" };
+    let part = format!("SELECT job_id, region FROM ojs_hub_change {bound} ORDER BY job_id DESC LIMIT $2");
+    let max = signed(facts_max as u64);
+    let end = format!("SELECT min(job_id), count(*) FROM ({part}) AS part");
+    let rows = line.ask(settings, &end, &[(&before, Type::TEXT), (&max, Type::INT8)]).await?;
+    let row = rows.first().ok_or_else(|| PostgresError::content("a row is missing"))?;
+    let (end, count): (Option<String>, i64) =
+        row.try_get(0).and_then(|end| Ok((end, row.try_get(1)?))).map_err(PostgresError::content)?;
+    let from = format!(
+        "ojs_hub_change WHERE region = $3 AND job_id IN (SELECT job_id FROM ({part}) AS part WHERE region = $3) ORDER BY job_id DESC, lease_ms"
+    );
+    let values: [Value<'_>; 3] = [(&before, Type::TEXT), (&max, Type::INT8), (&region, Type::TEXT)];
+    Ok((select(line, settings, &from, &values).await?, end.filter(|_| count == max)))
+}
+
 /// The facts of an origin behind a place, in order.
 pub(super) async fn behind(
     line: &Line,

@@ -98,6 +98,26 @@ pub(super) fn find_of(
     select(connection, from, params![jobs, federation_ids, signed(INDEX_ROWS_MAX as u64)])
 }
 
+/// The facts about jobs of a region before an id, within a bounded part of the table, and the id at the end of that part.
+pub(in crate::hub::record) fn jobs_before(
+    connection: &mut Connection,
+    region: &str,
+    before: Option<&str>,
+    facts_max: usize,
+) -> rusqlite::Result<(Vec<IndexedChange>, Option<String>)> {
+    let bound = if before.is_some() { "WHERE job_id < ?1" } else { "WHERE ?1 IS NULL" };
+    let part = format!("SELECT job_id, region FROM job_change {bound} ORDER BY job_id DESC LIMIT ?2");
+    let max = signed(facts_max as u64);
+    let end = format!("SELECT min(job_id), count(*) FROM ({part})");
+    let (end, count): (Option<String>, i64) =
+        connection.query_row(&end, params![before, max], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let from = format!(
+        "job_change WHERE region = ?3 AND job_id IN (SELECT job_id FROM ({part}) WHERE region = ?3) ORDER BY job_id DESC, lease_ms"
+    );
+    let facts = select(connection, &from, params![before, max, region])?;
+    Ok((facts, end.filter(|_| count == max)))
+}
+
 /// The facts of an origin behind a place, in order.
 pub(super) fn behind(
     connection: &mut Connection,

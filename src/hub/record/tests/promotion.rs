@@ -88,3 +88,24 @@ async fn the_facts_about_a_region_come_job_by_job() {
     assert_eq!(of("", 2).await, all[..3]);
     assert_eq!(of("c", 2).await, all[3..]);
 }
+
+#[tokio::test]
+async fn jobs_of_a_region_are_read_from_the_greatest_id_on_in_bounded_parts() {
+    let record = Record::open(&at(None)).unwrap();
+    let mut facts = ["a", "c", "d"].map(|id| change(id, ChangeKind::Created, 0, 5)).to_vec();
+    facts.push(change("c", ChangeKind::Leased, 7, 7));
+    let elsewhere = crate::base::RegionId::parse("us").unwrap();
+    facts.extend(["b", "e"].map(|id| Change { region: elsewhere.clone(), ..change(id, ChangeKind::Created, 0, 5) }));
+    record.save_changes("eu", facts, None).await.unwrap();
+    let of = async |before: Option<&str>, max| {
+        let (found, end) = record.jobs_before("eu", before.map(str::to_owned), max).await.unwrap();
+        (found.into_iter().map(|it| it.change.job_id).collect::<Vec<_>>().concat(), end)
+    };
+    let end = |id: &str| Some(id.to_owned());
+    assert_eq!(of(None, 10).await, ("dcca".to_owned(), None));
+    assert_eq!(of(None, 1).await, (String::new(), end("e")), "a part may have no job of the region");
+    // All facts about a job are there, also where the part ends among them.
+    assert_eq!(of(None, 3).await, ("dcc".to_owned(), end("c")));
+    assert_eq!(of(Some("c"), 2).await, ("a".to_owned(), end("a")));
+    assert_eq!(of(Some("a"), 2).await, (String::new(), None));
+}

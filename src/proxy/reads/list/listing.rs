@@ -59,6 +59,8 @@ pub(super) struct Gathered {
     /// Answers that are no page.
     pub(super) unusable: Vec<Said>,
     pub(super) missing: BTreeSet<RegionIndex>,
+    /// Whether each page is of the hub's index.
+    pub(super) replicas: Vec<bool>,
 }
 
 impl Gathered {
@@ -77,10 +79,21 @@ impl Gathered {
         if paging == Paging::After {
             told.next = told.next.or_else(|| page.last_id());
         }
+        self.keep(leg, index, page, false);
+        Some(told)
+    }
+
+    /// Keeps a page of a list; `is_replica`: of the hub's index.
+    pub(super) fn keep(&mut self, leg: usize, index: RegionIndex, page: Page, is_replica: bool) {
         self.pages.push(page);
         self.from.push(index);
         self.legs.push(leg);
-        Some(told)
+        self.replicas.push(is_replica);
+    }
+
+    /// Whether the region itself has given a page of a list.
+    pub(super) fn is_answered(&self, leg: usize) -> bool {
+        self.legs.iter().zip(&self.replicas).any(|(it, is_replica)| *it == leg && !is_replica)
     }
 }
 
