@@ -75,7 +75,11 @@ impl Places {
 
     /// Sets places of a pool with so many aside for a FETCH that wants some.
     pub(super) fn ask(&mut self, pool: &Arc<str>, wanted: u64, bound: u64, at: Moment) -> SetAside {
-        let taken = self.0.entry(Some(Arc::clone(pool))).or_default();
+        let key = Some(Arc::clone(pool));
+        let taken = match self.0.get_mut(&key) {
+            Some(taken) => taken,
+            None => self.0.entry(key).or_default(),
+        };
         let before = taken.at(at);
         let count = wanted.min(bound.saturating_sub(before.held + before.asked));
         taken.asked.fetch_add(count, Relaxed);

@@ -15,10 +15,14 @@ pub(super) fn cuts(members: &[Member]) -> Cuts {
             from.get_or_insert(member.name_at);
         } else {
             // In front of one that stays, members go with the comma behind them.
-            cuts.extend(from.take().map(|from| (from, member.name_at)));
+            if let Some(from) = from.take() {
+                cuts.push((from, member.name_at));
+            }
             kept = Some(member.value.1);
         }
     }
-    cuts.extend(from.zip(members.last()).map(|(from, last)| (kept.unwrap_or(from), last.value.1)));
+    if let Some((from, last)) = from.zip(members.last()) {
+        cuts.push((kept.unwrap_or(from), last.value.1));
+    }
     cuts
 }
