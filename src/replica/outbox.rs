@@ -119,6 +119,10 @@ impl Outbox {
     pub fn add_stored(&self, stored: Stored<'_>, answer: &[u8]) {
         if answer.len() <= UNREAD_ANSWER_BYTES_MAX {
             let mut unread = self.unread.lock();
+            // A call may end behind a reload that has switched this off, and cleared the rest.
+            if !self.is_on() {
+                return;
+            }
             if unread.bytes() < UNREAD_BYTES_MAX {
                 unread.add(stored, answer);
                 return;
@@ -205,6 +209,7 @@ mod tests {
     #[test]
     fn changes_stay_until_the_hub_has_them_and_come_in_order() {
         let outbox = Outbox::default();
+        outbox.set_on(true);
         add(&outbox, 0..3);
         let first = outbox.first().unwrap();
         assert_eq!((times(&first), outbox.counts()), (vec![0, 1, 2], (3, 0)));
@@ -225,6 +230,7 @@ mod tests {
     #[test]
     fn beyond_the_bound_the_oldest_are_dropped_and_counted_and_their_reports_take_nothing() {
         let outbox = Outbox::default();
+        outbox.set_on(true);
         add(&outbox, 0..1);
         let first = outbox.first().unwrap();
         let (mut at, mut sum) = (1, 1);
@@ -251,6 +257,7 @@ mod tests {
     #[test]
     fn answers_are_read_for_the_report_or_beyond_their_bound_by_the_call() {
         let outbox = Outbox::default();
+        outbox.set_on(true);
         let of = |length| format!(r#"{{"id":"job","state":"available","args":["{}"]}}"#, "x".repeat(length));
         add_stored(&outbox, 1, &of(100));
         assert_eq!((outbox.counts(), outbox.waiting.lock().count()), ((1, 0), 0), "not read yet, and counted");
@@ -276,5 +283,7 @@ mod tests {
         add_stored(&outbox, 1, &answers[0]);
         outbox.set_on(false);
         assert!(outbox.first().is_none());
+        add_stored(&outbox, 2, &answers[0]);
+        assert_eq!(outbox.counts().0, 0, "a call that ends later leaves nothing");
     }
 }

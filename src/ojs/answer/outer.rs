@@ -54,14 +54,12 @@ pub(super) fn last_members<'b>(body: &'b [u8], mut take: impl FnMut(Member<'b>))
     false
 }
 
-/// Whether an object may stand behind the one that `job` wraps: a further member whose value is an object stands behind a brace.
+/// Whether an object may stand behind the one that `job` wraps: it begins as the value of a member, behind a brace that ends the job.
 fn may_have_sibling(answer: &[u8]) -> bool {
-    // A search for the brace alone is ready sooner than one for more, and there are few.
-    memchr::memchr_iter(b'}', answer).any(|at| {
-        // Within a text, this is no name: the answer is then walked over for nothing.
-        let name = answer[at + 1..].strip_prefix(b",").filter(|name| name.starts_with(b"\""));
-        name.is_some_and(|name| text_at_start(name).is_none_or(|(_, behind)| behind.starts_with(b":{")))
-    })
+    // Another object of the job, or a text, may look so: the answer is then walked over for nothing.
+    let Some(end) = memchr::memchr(b'}', answer) else { return false };
+    let is_value = |at: usize| answer[..end + at].trim_ascii_end().ends_with(b":");
+    memchr::memchr_iter(b'{', &answer[end..]).any(is_value)
 }
 
 fn member_at_end(bytes: &[u8]) -> Option<(Member<'_>, &[u8])> {
@@ -125,10 +123,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_near_the_ends_is_what_a_walk_finds(inner in any_value(), other in any_value(), form in 0..3, line in any::<bool>()) {
+        fn what_is_found_near_the_ends_is_what_a_walk_finds(inner in any_value(), other in any_value(), more in any_value(), form in 0..5, line in any::<bool>()) {
             let answer = match form {
                 0 => inner.to_string(),
                 1 => json!({ "job": inner }).to_string(),
+                2 => format!("{{\"job\":{inner},\"z\":{more},\"existing\":{other}}}"),
+                3 => format!("{{\"job\":{inner}, \"existing\" : {other}}}"),
                 _ => format!("{{\"job\":{inner},\"existing\":{other}}}"),
             };
             let body = format!("{answer}{}", if line { "\n" } else { "" });
@@ -164,6 +164,10 @@ mod tests {
         assert_eq!(ShownJob::near_the_ends(other.as_bytes()), None);
         let nested = other.replace(r#""existing":{"#, r#""existing":{"args":[1],"#);
         assert_eq!(ShownJob::near_the_ends(nested.as_bytes()), None);
+        for between in [r#""duplicate":false,"existing":{"#, r#""x":[1],"existing": {"#] {
+            let parted = nested.replace(r#""existing":{"#, between);
+            assert_eq!(ShownJob::near_the_ends(parted.as_bytes()), None, "{parted}");
+        }
         let named = r#"{"job":{"x\"id":"d","id":"a","state":"b","args":[],"enqueued_at":"c"}}"#;
         assert_eq!(ShownJob::near_the_ends(named.as_bytes()), None);
         for body in

@@ -161,6 +161,9 @@ impl<'b> FetchRequest<'b> {
     /// The call, without the pieces that are left out. `body`, here and below, is the body that it was read from.
     #[must_use]
     pub fn whole(&self, body: &Bytes) -> Segments {
+        if !self.lacks_queues && self.cuts.is_empty() {
+            return Segments::from_iter([body.clone()]);
+        }
         let names = self.lacks_queues.then(|| self.joined(0..self.queues.len()));
         self.written(body, names, None)
     }

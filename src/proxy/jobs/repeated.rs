@@ -1,19 +1,32 @@
 //! Enqueues under a tracking id that a client repeats: the index of the hub knows the jobs of all regions, as far as sidecars have reported
-//! them. An index that does not answer in time holds no job up.
+//! them. An index that does not answer in time holds no job up. Reports miss some ends of jobs, so that the region of a copy is asked for it first.
 
+use std::time::Duration;
+
+use http::StatusCode;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::base::RegionId;
 use crate::config::ReadResidency;
-use crate::ojs::{ErrorDocument, path_segment};
-use crate::proxy::locate::HUB_WAIT;
-use crate::proxy::placement::job::Job;
-use crate::proxy::state::{OwnTracking, Proxy};
+use crate::ojs::{Class, ErrorDocument, path_segment, progress};
+use crate::proxy::{
+    body::shown_job::has,
+    call::ask::{ask, question},
+    locate::HUB_WAIT,
+    placement::job::Job,
+    state::{OwnTracking, Proxy},
+};
 use crate::replica::{IndexAnswer, has_failed};
 use crate::telemetry::RepeatedId;
 
-/// The refusal of a job with a tracking id that the index knows. Waits for the hub of its own region for [`HUB_WAIT`] at most.
+/// How long an enqueue waits for the region of a copy. One that does not answer is taken to have it.
+const REGION_WAIT: Duration = Duration::from_secs(1);
+/// Copies that are asked for at most: conflicts leave one that lives, and two while they are cleared up.
+const COPIES_MAX: usize = 2;
+
+/// The refusal of a job with a tracking id that the index knows. Waits for the hub of its own region for [`HUB_WAIT`] at most, and for the region of each
+/// of [`COPIES_MAX`] copies for [`REGION_WAIT`].
 pub(super) async fn refusal(proxy: &Proxy, job: &Job, own: &OwnTracking) -> Option<Box<ErrorDocument>> {
     let path = format!("/v1/federation/jobs/{}", path_segment(&own.federation_id));
     let copies = match proxy.shared.index.ask(path, job.call.deadline.min(Instant::now() + HUB_WAIT)).await {
@@ -26,16 +39,38 @@ pub(super) async fn refusal(proxy: &Proxy, job: &Job, own: &OwnTracking) -> Opti
         results[RepeatedId::NoAnswer].inc();
         return None;
     };
-    let Some(copy) = existing(copies, own.tenant.as_deref()) else {
-        results[RepeatedId::New].inc();
-        return None;
+    for copy in existing(copies, own.tenant.as_deref()).into_iter().take(COPIES_MAX) {
+        if may_be_there(proxy, job, &copy).await {
+            results[RepeatedId::Refused].inc();
+            return Some(refused(proxy, &copy));
+        }
+    }
+    results[RepeatedId::New].inc();
+    None
+}
+
+/// Whether the region of a copy has it, or does not deny it. One that is not configured here has none.
+async fn may_be_there(proxy: &Proxy, job: &Job, copy: &Known) -> bool {
+    let Some(index) = proxy.shared.registry.view().index_of(copy.region.as_str()) else { return false };
+    let deadline = job.call.deadline.min(Instant::now() + REGION_WAIT);
+    let Some(question) = question(&job.request_id(), &job.call.headers.all(), &copy.job_id, deadline) else {
+        return true;
     };
-    results[RepeatedId::Refused].inc();
+    let Ok(answer) = ask(proxy, Class::Job, index, &question).await else { return true };
+    match has(&answer, &copy.job_id).await {
+        Some(true) => progress(&answer.body).is_none_or(|shown| !has_failed(&shown.state)),
+        // A region may say so of a job of another caller, too; a tombstone is no job.
+        Some(false) => answer.status != StatusCode::NOT_FOUND && !answer.status.is_success(),
+        None => true,
+    }
+}
+
+fn refused(proxy: &Proxy, copy: &Known) -> Box<ErrorDocument> {
     let config = &proxy.shared.config;
     let is_hidden =
         config.residency.read == ReadResidency::Deny && copy.bound != Some(false) && copy.region != config.local_region;
     let shown = (!is_hidden).then_some((&copy.region, copy.job_id.as_str(), copy.state.as_str()));
-    Some(Box::new(ErrorDocument::federation_id_repeated(shown)))
+    Box::new(ErrorDocument::federation_id_repeated(shown))
 }
 
 /// A record of the index.
@@ -57,17 +92,17 @@ struct Known {
 }
 
 impl Known {
-    /// Whether it may be a job of this tenant. That of a bound job does not leave its region.
-    fn may_be_of(&self, tenant: Option<&str>) -> bool {
-        let is_unknown = self.tenant.is_none() && self.bound != Some(false);
-        is_unknown || self.tenant.as_deref() == tenant
+    /// Whether it is a job of this tenant, as far as the index knows: the tenant of a bound job does not leave its region.
+    fn is_of(&self, tenant: Option<&str>) -> bool {
+        self.tenant.as_deref() == tenant
     }
 }
 
-/// The copy that an enqueue of a tenant repeats: the one that counts, else any that is neither cancelled nor discarded.
-fn existing(copies: Vec<Known>, tenant: Option<&str>) -> Option<Known> {
-    let live = copies.into_iter().filter(|copy| !has_failed(&copy.state) && copy.may_be_of(tenant));
-    live.max_by_key(|copy| copy.winner)
+/// The copies that an enqueue of a tenant repeats, the one that counts first: those that are neither cancelled nor discarded.
+fn existing(mut copies: Vec<Known>, tenant: Option<&str>) -> Vec<Known> {
+    copies.retain(|copy| !has_failed(&copy.state) && copy.is_of(tenant));
+    copies.sort_by_key(|copy| !copy.winner);
+    copies
 }
 
 #[cfg(test)]
@@ -87,7 +122,7 @@ mod tests {
             bound: *bound,
             winner: *winner,
         });
-        existing(known.collect(), tenant).map(|copy| copy.region.as_str().to_owned())
+        existing(known.collect(), tenant).first().map(|copy| copy.region.as_str().to_owned())
     }
 
     #[test]
@@ -115,7 +150,8 @@ mod tests {
         assert_eq!(repeats(&of(Some("x"), Some(false)), None), None);
         // A bound job leaves its tenant at home, and of a job that was first seen at a FETCH it is not known.
         for bound in [Some(true), None] {
-            assert_eq!(repeats(&of(None, bound), Some("y")).as_deref(), Some("a"), "{bound:?}");
+            assert_eq!(repeats(&of(None, bound), Some("y")), None, "{bound:?}");
+            assert_eq!(repeats(&of(None, bound), None).as_deref(), Some("a"), "{bound:?}");
         }
     }
 }

@@ -81,9 +81,23 @@ async fn refusing(stage: &HubStage, more: &str) -> (Stage, Process) {
     (federation, sidecar)
 }
 
+/// A sidecar in eu-west-1, with the hub there, of the regions that the sidecar in us-east-1 has.
+async fn in_the_same_federation(two: &Two) -> Process {
+    let dir = |stage: &HubStage| stage.path("").display().to_string();
+    let yaml = std::fs::read_to_string(&two.federations[0].config).unwrap();
+    let yaml = yaml.replace(&two.us.url_of(0), &two.eu.url_of(0)).replace(&dir(&two.us), &dir(&two.eu));
+    let config = two.federations[0].config.with_file_name("eu-west-1.yaml");
+    std::fs::write(&config, yaml).unwrap();
+    let own = ["local_region=eu-west-1", "hub.name=three"].map(|it| ["--set", it]);
+    let sidecar = Process::run(&config, &[&INFO[..], own.as_flattened()].concat()).await;
+    two.eu.follows("three").await;
+    sidecar
+}
+
 #[tokio::test]
 async fn a_repeated_tracking_id_is_refused_in_every_region_that_has_the_index() {
-    let two = Two::start_with(hub_of("us-east-1", "eu-west-1"), "topology: active-active").await;
+    let mut two = Two::start_with(hub_of("us-east-1", "eu-west-1"), "topology: active-active").await;
+    two.in_eu = in_the_same_federation(&two).await;
     let pinned = tracked(json!({ "ojs.federation.region": "us-east-1" }));
     let made = enqueue(&two.in_us, &pinned).await;
     let mut known = known(&two.us, &made, "us-east-1").await;
@@ -217,4 +231,23 @@ async fn a_job_that_may_not_be_read_here_is_refused_without_its_name() {
     assert_eq!(refused.header("ojs-federation-region"), Some("none"));
     let all = String::from_utf8_lossy(&refused.body).into_owned();
     assert!(!all.contains("eu-west-1") && !known.ids.iter().any(|id| all.contains(id)), "{all}");
+}
+
+#[tokio::test]
+async fn a_job_that_its_region_does_not_have_any_more_may_be_enqueued_again() {
+    let stage = hub_of("us-east-1", "eu-west-1");
+    let _hub = stage.run().await;
+    let (federation, sidecar) = refusing(&stage, "").await;
+    let job = tracked(json!({}));
+    let mut known = known(&stage, &enqueue(&sidecar, &job).await, "us-east-1").await;
+    known.refuse(async || enqueue(&sidecar, &job).await).await;
+    // The index does not hear of what passes a sidecar that does not report.
+    let silent = ["hub.report_jobs=false", "hub.repeated_ids=pass", "hub.name=silent"].map(|it| ["--set", it]);
+    let other = Process::run(&federation.config, &[&INFO[..], silent.as_flattened()].concat()).await;
+    for id in &known.ids {
+        let cancelled = other.client.call(Method::DELETE, &format!("/ojs/v1/jobs/{id}"), "").await;
+        assert_eq!(cancelled.status, 200, "{cancelled:?}");
+    }
+    let again = enqueue(&sidecar, &job).await;
+    assert_eq!(again.status, 201, "{again:?}");
 }
