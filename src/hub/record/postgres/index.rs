@@ -114,19 +114,20 @@ pub(in crate::hub::record) async fn jobs_before(
     before: Option<&str>,
     facts_max: usize,
 ) -> Result<(Vec<IndexedChange>, Option<String>), RecordError> {
-    let bound = if before.is_some() { "WHERE job_id < $1" } else { "WHERE $1::text IS NULL" };
-    let part = format!("SELECT job_id, region FROM ojs_hub_change {bound} ORDER BY job_id DESC LIMIT $2");
+    let below = if before.is_some() { "job_id < $1" } else { "$1::text IS NULL" };
+    let part = format!("SELECT job_id FROM ojs_hub_change WHERE {below} ORDER BY job_id DESC LIMIT $2");
     let max = signed(facts_max as u64);
     let end = format!("SELECT min(job_id), count(*) FROM ({part}) AS part");
     let rows = line.ask(settings, &end, &[(&before, Type::TEXT), (&max, Type::INT8)]).await?;
     let row = rows.first().ok_or_else(|| PostgresError::content("a row is missing"))?;
     let (end, count): (Option<String>, i64) =
         row.try_get(0).and_then(|end| Ok((end, row.try_get(1)?))).map_err(PostgresError::content)?;
-    let from = format!(
-        "ojs_hub_change WHERE region = $3 AND job_id IN (SELECT job_id FROM ({part}) AS part WHERE region = $3) ORDER BY job_id DESC, lease_ms"
-    );
-    let values: [Value<'_>; 3] = [(&before, Type::TEXT), (&max, Type::INT8), (&region, Type::TEXT)];
-    Ok((select(line, settings, &from, &values).await?, end.filter(|_| count == max)))
+    let end = end.filter(|_| count == max);
+    // A range, so that facts which arrive between the two statements push none out of the part.
+    let above = if end.is_some() { "job_id >= $2" } else { "$2::text IS NULL" };
+    let from = format!("ojs_hub_change WHERE region = $3 AND {above} AND {below} ORDER BY job_id DESC, lease_ms");
+    let values: [Value<'_>; 3] = [(&before, Type::TEXT), (&end, Type::TEXT), (&region, Type::TEXT)];
+    Ok((select(line, settings, &from, &values).await?, end))
 }
 
 /// The facts of an origin behind a place, in order.

@@ -105,17 +105,18 @@ pub(in crate::hub::record) fn jobs_before(
     before: Option<&str>,
     facts_max: usize,
 ) -> rusqlite::Result<(Vec<IndexedChange>, Option<String>)> {
-    let bound = if before.is_some() { "WHERE job_id < ?1" } else { "WHERE ?1 IS NULL" };
-    let part = format!("SELECT job_id, region FROM job_change {bound} ORDER BY job_id DESC LIMIT ?2");
+    let below = if before.is_some() { "job_id < ?1" } else { "?1 IS NULL" };
+    let part = format!("SELECT job_id FROM job_change WHERE {below} ORDER BY job_id DESC LIMIT ?2");
     let max = signed(facts_max as u64);
     let end = format!("SELECT min(job_id), count(*) FROM ({part})");
     let (end, count): (Option<String>, i64) =
         connection.query_row(&end, params![before, max], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let from = format!(
-        "job_change WHERE region = ?3 AND job_id IN (SELECT job_id FROM ({part}) WHERE region = ?3) ORDER BY job_id DESC, lease_ms"
-    );
-    let facts = select(connection, &from, params![before, max, region])?;
-    Ok((facts, end.filter(|_| count == max)))
+    let end = end.filter(|_| count == max);
+    // A range, so that a job whose facts lie across the end of the part is whole.
+    let above = if end.is_some() { "job_id >= ?2" } else { "?2 IS NULL" };
+    let from = format!("job_change WHERE region = ?3 AND {above} AND {below} ORDER BY job_id DESC, lease_ms");
+    let facts = select(connection, &from, params![before, end, region])?;
+    Ok((facts, end))
 }
 
 /// The facts of an origin behind a place, in order.

@@ -109,3 +109,29 @@ async fn jobs_of_a_region_are_read_from_the_greatest_id_on_in_bounded_parts() {
     assert_eq!(of(Some("c"), 2).await, ("a".to_owned(), end("a")));
     assert_eq!(of(Some("a"), 2).await, (String::new(), None));
 }
+
+#[tokio::test]
+async fn a_job_with_copies_in_two_regions_is_in_one_part_wherever_parts_end() {
+    let record = Record::open(&at(None)).unwrap();
+    let regions = ["eu", "us"].map(|it| crate::base::RegionId::parse(it).unwrap());
+    let mut facts = Vec::new();
+    for id in ["a", "b", "c", "d"] {
+        for (kind, lease_ms) in [(ChangeKind::Created, 0), (ChangeKind::Leased, 7)] {
+            let of_each = regions.clone().map(|region| Change { region, ..change(id, kind, lease_ms, 7) });
+            facts.extend(of_each);
+        }
+    }
+    record.save_changes("eu", facts, None).await.unwrap();
+    for max in 1..=17 {
+        for region in ["eu", "us"] {
+            let (mut all, mut before) = (String::new(), None);
+            loop {
+                let (found, end) = record.jobs_before(region, before, max).await.unwrap();
+                all.extend(found.into_iter().map(|it| it.change.job_id));
+                let Some(end) = end else { break };
+                before = Some(end);
+            }
+            assert_eq!(all, "ddccbbaa", "{region} by {max}");
+        }
+    }
+}
