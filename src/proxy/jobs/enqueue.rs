@@ -8,10 +8,9 @@ use crate::net::IncomingBody;
 use http::{HeaderValue, Request, Response};
 
 use super::long::{compressed_job, plan_asked, plan_long};
-use super::outage;
-use super::repeated;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use super::replicate::report_stored;
+use super::{outage, repeated};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::journal::Note;
@@ -57,24 +56,19 @@ pub(crate) async fn enqueue(
     request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
-    let New { mut started, shared_queue, turns, described, own_tracking, spooling, mut job } =
+    let New { started, shared_queue, turns, described, own_tracking, spooling, mut job } =
         match new_job(proxy, exchange, request).await {
             Ok(new) => new,
             Err(NotNew::Known(answer)) => return Ok((*answer).into()),
             Err(NotNew::Refused(document)) => return Err(document),
         };
     let strategy = job.decision.strategy;
-    let mut repeated = None;
-    if let Some(own) = own_tracking {
-        repeated = apart(|| repeated::refusal(proxy, &job, &own)).await;
-        started = Instant::now();
-    }
-    let mut ran = match (repeated, &spooling) {
-        (Some(document), _) => apart(|| outage::refused(proxy, &mut job, *document)).await,
-        (None, Some(spooling)) if spooling.behind || spooling.refusal.is_some() => {
-            apart(|| outage::not_tried(proxy, &mut job, spooling)).await
-        }
-        _ => run(proxy, &mut job, started).await,
+    let mut ran = if let Some(own) = own_tracking {
+        apart(|| unless_repeated(proxy, &mut job, own, spooling.as_deref())).await
+    } else if let Some(spooling) = spooling.as_deref().filter(|it| it.is_for_later()) {
+        apart(|| outage::not_tried(proxy, &mut job, spooling)).await
+    } else {
+        run(proxy, &mut job, started).await
     };
     if let Some(spooling) = spooling.filter(|spooling| outage::is_outage(spooling, &ran)) {
         apart(|| outage::spool(proxy, &mut job, *spooling, &mut ran)).await;
@@ -96,6 +90,15 @@ pub(crate) async fn enqueue(
     }
     note(exchange, &mut ran);
     ran.result.map(Into::into)
+}
+
+/// Sends a job with the client's own tracking id, unless the index knows that as a job that is there.
+async fn unless_repeated(proxy: &Proxy, job: &mut Job, own: Box<OwnTracking>, spooling: Option<&Spooling>) -> Ran {
+    match (repeated::refusal(proxy, job, &own).await, spooling.filter(|it| it.is_for_later())) {
+        (Some(document), _) => outage::refused(proxy, job, *document).await,
+        (None, Some(spooling)) => outage::not_tried(proxy, job, spooling).await,
+        (None, None) => run(proxy, job, Instant::now()).await,
+    }
 }
 
 /// A job that is to be sent.

@@ -18,6 +18,11 @@ pub(crate) struct Spooling {
 }
 
 impl Spooling {
+    /// Whether no region is tried now.
+    pub(crate) const fn is_for_later(&self) -> bool {
+        self.behind || self.refusal.is_some()
+    }
+
     /// Of a job; `None` where its queue is not spooled.
     pub(crate) fn of(spool: &Spool, envelope: &Envelope<'_>) -> Option<Box<Self>> {
         let (queue, attributes) = (envelope.queue(), envelope.attributes());
