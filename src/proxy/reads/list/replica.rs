@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::listing::{Listing, read_page};
-use crate::base::RegionId;
+use crate::base::{Reason, RegionId};
 use crate::config::{ListReplicas, ReadResidency};
 use crate::ojs::header::FEDERATION_REPLICAS;
 use crate::ojs::list::{Ask, Page, Place, Start, Wanted};
@@ -20,6 +20,7 @@ use crate::ojs::{ErrorDocument, Paging, normal_path, path_segment, query_value};
 use crate::policy::RegionIndex;
 use crate::proxy::{
     call::{
+        ask::NoAnswer,
         exchange::Exchange,
         fan_out::{Said, while_wanted},
     },
@@ -35,10 +36,15 @@ const MARK: char = '\u{1}';
 /// A job of a replica that may not be shown, in its place, so that the jobs behind it keep theirs.
 pub(super) const HIDDEN: &[u8] = b"null";
 
-/// Whether a region has not answered by itself: nothing came, or a proxy before it said so.
+/// Whether a region has not answered by itself: nothing came, or a proxy before it said so. Where this sidecar has too much to do, nothing is
+/// known of the region.
 pub(super) fn is_down((_, said): &Said) -> bool {
     let silent = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
-    said.as_ref().map_or(true, |answer| silent.contains(&answer.status))
+    match said {
+        Ok(answer) => silent.contains(&answer.status),
+        Err(NoAnswer::Closed(refusal)) => refusal.reason == Reason::OwnerUnavailable,
+        Err(NoAnswer::NotSent | NoAnswer::Unknown) => true,
+    }
 }
 
 /// The replicas of one list.
@@ -249,6 +255,18 @@ fn filters(path: &str, query: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_of_this_sidecar_says_nothing_about_the_region() {
+        let closed = |document| (RegionIndex::new(0), Err(NoAnswer::Closed(document)));
+        assert!(is_down(&closed(ErrorDocument::owner_unavailable(None, 1))), "its breaker is open");
+        for own in
+            [ErrorDocument::overloaded(1), ErrorDocument::fleet_limit("eu", 1), ErrorDocument::throttled("eu", 1)]
+        {
+            assert!(!is_down(&closed(own)));
+        }
+        assert!(is_down(&(RegionIndex::new(0), Err(NoAnswer::Unknown))));
+    }
 
     #[test]
     fn only_filters_that_the_index_can_apply_are_asked_for() {
