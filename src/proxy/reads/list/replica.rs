@@ -135,9 +135,10 @@ impl Replicas {
         }
         let region_of = |ask: &Ask| legs.get(ask.leg).map(|(.., region)| region);
         let parts = async {
+            let turn = proxy.shared.index.turn_of_list(self.deadline).await;
             let mut parts = Vec::with_capacity(asks.len());
             for ask in &asks {
-                parts.push(match region_of(ask) {
+                parts.push(match region_of(ask).filter(|_| turn.is_some()) {
                     Some(region) => self.part(proxy, region, ask).await,
                     None => None,
                 });
