@@ -1,11 +1,14 @@
 //! The way of look-ups in the hub's index: calls of clients ask on their own threads, the connection to the hub answers on the control thread.
 
 use bytes::Bytes;
-use tokio::sync::{MutexGuard, mpsc, oneshot};
+use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 /// Look-ups that wait for the connection. People and tools ask, not workers: more at once mean that the hub does not keep up.
 const ASKS_MAX: usize = 64;
+
+/// Lists that ask at once: each of their questions reads some ten thousand facts, and enqueues with repeated ids wait behind them for 250 ms at most.
+const LISTS_MAX: usize = 2;
 
 /// The answer of a hub to a look-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +38,13 @@ pub struct IndexQuestions {
     asks: mpsc::Sender<IndexAsk>,
     /// Locked by the connection for as long as it lives.
     asked: tokio::sync::Mutex<mpsc::Receiver<IndexAsk>>,
+    lists: Semaphore,
 }
 
 impl Default for IndexQuestions {
     fn default() -> Self {
         let (asks, asked) = mpsc::channel(ASKS_MAX);
-        Self { asks, asked: tokio::sync::Mutex::new(asked) }
+        Self { asks, asked: tokio::sync::Mutex::new(asked), lists: Semaphore::new(LISTS_MAX) }
     }
 }
 
@@ -55,6 +59,13 @@ impl IndexQuestions {
             return IndexAnswer::Failed;
         }
         timeout_at(until, answered).await.ok().and_then(Result::ok).unwrap_or(IndexAnswer::Failed)
+    }
+
+    /// The turn of a list, which asks one question at a time while it has it; none at `until`.
+    ///
+    /// Cancel: its place in the queue is lost.
+    pub async fn turn_of_list(&self, until: Instant) -> Option<SemaphorePermit<'_>> {
+        timeout_at(until, self.lists.acquire()).await.ok().and_then(Result::ok)
     }
 
     /// The look-ups, for the connection that answers them. Those whose calls have ended are closed.
@@ -83,5 +94,14 @@ mod tests {
         assert_eq!(tokio::join!(questions.ask("/b".to_owned(), until), answer).0, IndexAnswer::Absent);
         assert_eq!(questions.ask("/c".to_owned(), Instant::now()).await, IndexAnswer::Failed);
         assert!(asked.recv().await.is_some_and(|ask| ask.answer.is_closed()));
+    }
+    #[tokio::test]
+    async fn lists_take_turns_and_leave_places_to_look_ups() {
+        let questions = IndexQuestions::default();
+        let later = Instant::now() + Duration::from_secs(3_600);
+        let turns = [questions.turn_of_list(later).await.unwrap(), questions.turn_of_list(later).await.unwrap()];
+        assert!(questions.turn_of_list(Instant::now()).await.is_none(), "a third one waits");
+        drop(turns);
+        assert!(questions.turn_of_list(later).await.is_some());
     }
 }

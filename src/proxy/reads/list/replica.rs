@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use futures_util::future::join_all;
 use http::{HeaderValue, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::listing::{Listing, read_page};
-use crate::base::RegionId;
+use crate::base::{Reason, RegionId};
 use crate::config::{ListReplicas, ReadResidency};
 use crate::ojs::header::FEDERATION_REPLICAS;
 use crate::ojs::list::{Ask, Page, Place, Start, Wanted};
@@ -20,6 +19,7 @@ use crate::ojs::{ErrorDocument, Paging, normal_path, path_segment, query_value};
 use crate::policy::RegionIndex;
 use crate::proxy::{
     call::{
+        ask::NoAnswer,
         exchange::Exchange,
         fan_out::{Said, while_wanted},
     },
@@ -32,13 +32,21 @@ const WHOLE: &[&str] = &["jobs"];
 /// Before the place of a replica, in a cursor: no server's cursor has a control character.
 const MARK: char = '\u{1}';
 
+/// Parts of a replica that are read for one that has a job, where a filter takes few: 200 000 facts, a hundred statements of the hub.
+const PARTS_MAX: usize = 4;
+
 /// A job of a replica that may not be shown, in its place, so that the jobs behind it keep theirs.
 pub(super) const HIDDEN: &[u8] = b"null";
 
-/// Whether a region has not answered by itself: nothing came, or a proxy before it said so.
+/// Whether a region has not answered by itself: nothing came, or a proxy before it said so. Where this sidecar has too much to do, nothing is
+/// known of the region.
 pub(super) fn is_down((_, said): &Said) -> bool {
     let silent = [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
-    said.as_ref().map_or(true, |answer| silent.contains(&answer.status))
+    match said {
+        Ok(answer) => silent.contains(&answer.status),
+        Err(NoAnswer::Closed(refusal)) => refusal.reason == Reason::OwnerUnavailable,
+        Err(NoAnswer::NotSent | NoAnswer::Unknown) => true,
+    }
 }
 
 /// The replicas of one list.
@@ -112,7 +120,7 @@ impl Replicas {
         self.filters.is_some() && is_beginning
     }
 
-    /// The hub's answers; none for a replica that it does not show. Bounded by the deadline of the list.
+    /// The hub's answers, one after the other; none for a replica that it does not show. Bounded by the deadline of the list.
     ///
     /// Errors: the client has disconnected.
     pub(super) async fn pages(
@@ -125,34 +133,49 @@ impl Replicas {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        let deadline = self.deadline;
-        let questions = asks.iter().map(|ask| {
-            let region = legs.get(ask.leg).map(|(.., region)| region);
-            let path = region.and_then(|region| self.path(region, ask));
-            async move {
-                match path {
-                    Some(path) => proxy.shared.index.ask(path, deadline).await,
-                    None => IndexAnswer::Absent,
-                }
+        let region_of = |ask: &Ask| legs.get(ask.leg).map(|(.., region)| region);
+        let parts = async {
+            let turn = proxy.shared.index.turn_of_list(self.deadline).await;
+            let mut parts = Vec::with_capacity(asks.len());
+            for ask in &asks {
+                parts.push(match region_of(ask).filter(|_| turn.is_some()) {
+                    Some(region) => self.part(proxy, region, ask).await,
+                    None => None,
+                });
             }
-        });
-        let answers = while_wanted(exchange, join_all(questions)).await?;
+            parts
+        };
+        let parts = while_wanted(exchange, parts).await?;
         let mut pages = Vec::with_capacity(asks.len());
-        for (ask, answer) in asks.into_iter().zip(answers) {
-            let region = legs.get(ask.leg).map(|(.., region)| region);
-            let replica = match answer {
-                IndexAnswer::Shown(answer) => serde_json::from_slice::<Replica>(&answer).ok(),
-                IndexAnswer::Absent | IndexAnswer::NoIndex | IndexAnswer::Failed => None,
-            };
-            // A part without a job that is not the last one would end the list.
-            let replica = replica.filter(|it| !it.jobs.is_empty() || it.next.is_none());
-            let page = match (replica, region) {
+        for (ask, part) in asks.into_iter().zip(parts) {
+            let page = match (part, region_of(&ask)) {
                 (Some(replica), Some(region)) => self.page(proxy, region, &ask, replica).await,
                 _ => None,
             };
             pages.push((ask, page));
         }
         Ok(pages)
+    }
+
+    /// The first part of a replica that has jobs, or its end; none where the hub shows none.
+    async fn part(&self, proxy: &Proxy, region: &RegionId, ask: &Ask) -> Option<Replica> {
+        let mut path = self.path(region, ask)?;
+        for _ in 0..PARTS_MAX {
+            let IndexAnswer::Shown(answer) = proxy.shared.index.ask(path, self.deadline).await else { return None };
+            let replica: Replica = serde_json::from_slice(&answer).ok()?;
+            if self.is_of_use(ask, &replica) {
+                return Some(replica);
+            }
+            // One that is counted is read from its beginning by each answer.
+            let next = replica.next.filter(|_| !self.is_counted)?;
+            path = self.path(region, &Ask { place: Place::Cursor(format!("{MARK}{next}")), ..ask.clone() })?;
+        }
+        None
+    }
+
+    /// Whether an answer of the hub goes on with the list. A page without a job ends it.
+    fn is_of_use(&self, _ask: &Ask, replica: &Replica) -> bool {
+        !replica.jobs.is_empty() || replica.next.is_none()
     }
 
     fn path(&self, region: &RegionId, ask: &Ask) -> Option<String> {
@@ -249,6 +272,18 @@ fn filters(path: &str, query: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_of_this_sidecar_says_nothing_about_the_region() {
+        let closed = |document| (RegionIndex::new(0), Err(NoAnswer::Closed(document)));
+        assert!(is_down(&closed(ErrorDocument::owner_unavailable(None, 1))), "its breaker is open");
+        for own in
+            [ErrorDocument::overloaded(1), ErrorDocument::fleet_limit("eu", 1), ErrorDocument::throttled("eu", 1)]
+        {
+            assert!(!is_down(&closed(own)));
+        }
+        assert!(is_down(&(RegionIndex::new(0), Err(NoAnswer::Unknown))));
+    }
 
     #[test]
     fn only_filters_that_the_index_can_apply_are_asked_for() {
