@@ -43,6 +43,8 @@ pub struct Leg {
     pub place: Place,
     /// How many items it said to have.
     pub total: Option<u64>,
+    /// Whether something else has read the list to its end in place of the region.
+    pub by_replica: bool,
 }
 
 /// How far each region's list was read.
@@ -67,6 +69,8 @@ struct WireLeg {
     e: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     t: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    i: bool,
 }
 
 impl Cursor {
@@ -120,7 +124,7 @@ impl Cursor {
 
 impl WireLeg {
     fn of(leg: &Leg) -> Self {
-        let wire = Self { t: leg.total, ..Self::default() };
+        let wire = Self { t: leg.total, i: leg.by_replica, ..Self::default() };
         match &leg.place {
             Place::Start => wire,
             Place::Offset(offset) => Self { o: Some(*offset), ..wire },
@@ -137,7 +141,7 @@ impl WireLeg {
             (None, None, true) => Place::End,
             _ => return Err(BadCursor),
         };
-        Ok(Leg { place, total: self.t })
+        Ok(Leg { place, total: self.t, by_replica: self.i })
     }
 }
 
@@ -158,8 +162,9 @@ mod tests {
     fn cursor() -> Cursor {
         let mut cursor = Cursor::default();
         let mut set = |id: &str, place: Place, total| {
-            cursor.set(RegionId::parse(id).unwrap(), Leg { place, total });
+            cursor.set(RegionId::parse(id).unwrap(), Leg { place, total, by_replica: id == "f" });
         };
+        set("f", Place::End, None);
         set("a", Place::End, Some(7));
         set("b", Place::Cursor("o\"paque/+ \u{1}é".to_owned()), None);
         set("c", Place::Offset(u64::MAX), Some(0));

@@ -142,7 +142,9 @@ async fn pages(
     let ids: Vec<RegionId> = legs.iter().map(|(.., id)| id.clone()).collect();
     let mut walk = Walk::begin(wanted, &name, &ids).map_err(|_| ErrorDocument::bad_cursor())?;
     let mut gathered = Gathered::default();
-    let mut replicas = Replicas::of(proxy, listing, wanted, naming.is_some());
+    let mut replicas = Replicas::of(proxy, listing, wanted, &ids, naming.is_some());
+    let ended = replicas.ended().filter_map(|leg| legs.get(leg));
+    gathered.missing.extend(ended.map(|(index, ..)| *index));
     loop {
         let asks = walk.asks();
         if asks.is_empty() {
@@ -190,7 +192,8 @@ async fn pages(
     figures.limit = outcome.limit;
     figures.has_more = outcome.has_more;
     // Pages by number go on by number.
-    figures.cursor = (wanted.paging != Paging::Page).then(|| outcome.cursor.encode(&name));
+    figures.cursor =
+        replicas.cursor(outcome.cursor, &ids).filter(|_| wanted.paging != Paging::Page).map(|it| it.encode(&name));
     let bare = show::is_without_meta(&listing.path);
     let mut response = answer(proxy, exchange, gathered, (outcome.picks, bare), figures).await?;
     replicas.name(&mut response);

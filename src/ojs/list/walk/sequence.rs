@@ -48,7 +48,7 @@ impl Sequence {
         let first = cursor.is_none();
         let cursor = cursor.unwrap_or_default();
         let leg = |region: &RegionId| {
-            let Leg { place, total } = cursor.leg(region);
+            let Leg { place, total, .. } = cursor.leg(region);
             let (missing, more, heard) = (false, false, false);
             SequenceLeg { region: region.clone(), place, total, missing, more, heard, asks: 0, got: None }
         };
@@ -165,7 +165,8 @@ impl Sequence {
                 has_more |= if log { leg.more || !leg.heard } else { unread };
                 total = leg.total.map_or(total, |own| Some(own.saturating_add(total.unwrap_or(0))));
             }
-            cursor.set(leg.region, Leg { place: leg.place, total: leg.total.filter(|_| !log) });
+            let total = leg.total.filter(|_| !log);
+            cursor.set(leg.region, Leg { place: leg.place, total, by_replica: false });
         }
         let limit = (self.limit != u64::MAX).then_some(self.limit);
         Outcome { picks: self.picks, limit, total, has_more, cursor }

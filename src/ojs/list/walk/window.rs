@@ -194,7 +194,7 @@ impl Window {
                 () if end > 0 => Place::Offset(end),
                 () => Place::Start,
             };
-            cursor.set(leg.region.clone(), Leg { place, total: leg.total });
+            cursor.set(leg.region.clone(), Leg { place, total: leg.total, by_replica: false });
             base = base.saturating_add(size);
         }
         let has_more = taken > 0 && self.offset.saturating_add(taken) < total;

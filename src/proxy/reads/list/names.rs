@@ -123,7 +123,7 @@ fn begin(wanted: &Wanted, limit: u64, list: &str) -> Result<u64, ErrorDocument> 
 
 fn cursor(end: u64, list: &str) -> Option<String> {
     let mut cursor = Cursor::default();
-    cursor.set(RegionId::parse(UNION).ok()?, Leg { place: Place::Offset(end), total: None });
+    cursor.set(RegionId::parse(UNION).ok()?, Leg { place: Place::Offset(end), ..Leg::default() });
     Some(cursor.encode(list))
 }
 

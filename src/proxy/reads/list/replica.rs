@@ -14,7 +14,7 @@ use super::listing::{Listing, read_page};
 use crate::base::{Reason, RegionId};
 use crate::config::{ListReplicas, ReadResidency};
 use crate::ojs::header::FEDERATION_REPLICAS;
-use crate::ojs::list::{Ask, Page, Place, Start, Wanted};
+use crate::ojs::list::{Ask, Cursor, Leg, Page, Place, Start, Wanted};
 use crate::ojs::{ErrorDocument, Paging, normal_path, path_segment, query_value};
 use crate::policy::RegionIndex;
 use crate::proxy::{
@@ -60,6 +60,8 @@ pub(super) struct Replicas {
     names: (&'static str, &'static str),
     /// The lists that replicas answer in this call.
     begun: BTreeSet<usize>,
+    /// Those that replicas have ended on earlier pages.
+    ended: BTreeSet<usize>,
     /// By region: the age of its replica in seconds, where it is known, and whether it has only the newest jobs.
     shown: BTreeMap<RegionId, (Option<u64>, bool)>,
 }
@@ -92,18 +94,26 @@ struct Known {
 
 impl Replicas {
     /// `is_sharded`: of a queue with shards, which the index does not put back to one queue.
-    pub(super) fn of(proxy: &Proxy, listing: &Listing, wanted: &Wanted, is_sharded: bool) -> Self {
+    pub(super) fn of(proxy: &Proxy, listing: &Listing, wanted: &Wanted, ids: &[RegionId], is_sharded: bool) -> Self {
         let is_on = proxy.shared.config.lists.replicas == ListReplicas::Mark && !is_sharded;
         let is_counted = !matches!(wanted.start, Start::Offset(0) | Start::Cursor(_));
         let path = normal_path(&listing.path);
         let is_admin = path.starts_with("/ojs/v1/admin/");
         let jobs = if is_admin { "items" } else { "jobs" };
+        let ended = match &wanted.start {
+            Start::Cursor(text) => Cursor::decode(text, &path).ok(),
+            Start::Offset(_) | Start::Page(_) => None,
+        };
+        let ids_ended = |cursor: Cursor| {
+            ids.iter().enumerate().filter(move |(_, id)| cursor.leg(id).by_replica).map(|(leg, _)| leg)
+        };
         Self {
             filters: if is_on { filters(&path, wanted.query_unpaged()) } else { None },
             deadline: listing.deadline,
             is_counted,
             names: (jobs, if wanted.paging == Paging::Page { "per_page" } else { "limit" }),
             begun: BTreeSet::new(),
+            ended: ended.into_iter().flat_map(ids_ended).collect(),
             shown: BTreeMap::new(),
         }
     }
@@ -173,9 +183,32 @@ impl Replicas {
         None
     }
 
-    /// Whether an answer of the hub goes on with the list. A page without a job ends it.
-    fn is_of_use(&self, _ask: &Ask, replica: &Replica) -> bool {
-        !replica.jobs.is_empty() || replica.next.is_none()
+    /// Whether an answer of the hub is a page of the list. An empty replica is none: its region is read when it is back.
+    fn is_of_use(&self, ask: &Ask, replica: &Replica) -> bool {
+        if self.is_counted {
+            return replica.total.is_some_and(|total| total > 0);
+        }
+        !replica.jobs.is_empty() || (replica.next.is_none() && matches!(ask.place, Place::Cursor(_)))
+    }
+
+    /// The lists that replicas have ended on earlier pages.
+    pub(super) fn ended(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ended.iter().copied()
+    }
+
+    /// The composite cursor of the page, with a note of the lists that replicas have ended. None where one has begun by its number of jobs:
+    /// its region would go on at that place of its own list.
+    pub(super) fn cursor(&self, mut cursor: Cursor, ids: &[RegionId]) -> Option<Cursor> {
+        if self.is_counted && !self.begun.is_empty() {
+            return None;
+        }
+        for (leg, id) in ids.iter().enumerate() {
+            let read = cursor.leg(id);
+            if read.place == Place::End && (self.begun.contains(&leg) || self.ended.contains(&leg)) {
+                cursor.set(id.clone(), Leg { by_replica: true, ..read });
+            }
+        }
+        Some(cursor)
     }
 
     fn path(&self, region: &RegionId, ask: &Ask) -> Option<String> {
