@@ -27,7 +27,7 @@ impl JournalClock {
         self.at(clock.now())
     }
 
-    /// The count at a time that the same clock has told.
+    /// The count at a reading of the same clock.
     pub(super) fn at(&self, now: Instant) -> Moment {
         let passed: Duration = now.saturating_duration_since(self.started);
         Moment(self.base_ms.load(Relaxed)).after(passed)

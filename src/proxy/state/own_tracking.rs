@@ -15,8 +15,8 @@ pub(crate) struct OwnTracking {
 }
 
 impl OwnTracking {
-    /// Of a job with the client's own tracking id; `None` where the index is not asked. The copy that a replication makes of a job has the
-    /// tracking id of that job, and is none of its repetitions.
+    /// Of a job with the client's own tracking id; `None` where the index is not asked. A job with `replicated_from` is a copy with the tracking id of another job by
+    /// intent, so that it is not asked about.
     #[cold]
     pub(crate) fn of(shared: &Shared, envelope: &Envelope<'_>, federation_id: &str) -> Option<Box<Self>> {
         let is_asked = shared.config.hub.as_ref().is_some_and(|hub| hub.repeated_ids == RepeatedIds::Refuse);
