@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -59,8 +58,7 @@ async fn may_be_there(proxy: &Proxy, job: &Job, copy: &Known) -> bool {
     let Ok(answer) = ask(proxy, Class::Job, index, &question).await else { return true };
     match has(&answer, &copy.job_id).await {
         Some(true) => progress(&answer.body).is_none_or(|shown| !has_failed(&shown.state)),
-        // A region may say so of a job of another caller, too; a tombstone is no job.
-        Some(false) => answer.status != StatusCode::NOT_FOUND && !answer.status.is_success(),
+        Some(false) => false,
         None => true,
     }
 }
