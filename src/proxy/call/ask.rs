@@ -10,10 +10,11 @@ use tokio::time::Instant;
 use super::attempt::{Call, attempt, shed_document};
 use super::exchange::Exchange;
 use super::feedback::source;
+use super::headers::CallHeaders;
 use crate::base::text::whole_seconds;
 use crate::net::headers::strip_hop_by_hop;
 use crate::ojs::header::{FEDERATION_HOPS, REQUEST_ID};
-use crate::ojs::{Class, ErrorDocument, path_segment};
+use crate::ojs::{Class, ErrorDocument, Segments, path_segment};
 use crate::policy::{BreakerState, GuardClass, GuardState, Outcome, RETRY_HUB, RegionIndex, RegionView};
 use crate::proxy::{
     body::collect::OVERLOADED_RETRY_AFTER,
@@ -30,7 +31,7 @@ pub(crate) struct Question {
     pub(crate) path: PathAndQuery,
     /// From [`question_headers`].
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Vec<Bytes>,
+    pub(crate) body: Segments,
     pub(crate) deadline: Instant,
     /// The class by which the region's guards count it.
     pub(crate) guard: GuardClass,
@@ -54,8 +55,21 @@ pub(crate) enum NoAnswer {
 impl Question {
     /// A read.
     pub(crate) fn get(path: PathAndQuery, headers: HeaderMap, deadline: Instant) -> Self {
-        Self { method: Method::GET, path, headers, body: Vec::new(), deadline, guard: GuardClass::Read, leased: false }
+        Self {
+            method: Method::GET,
+            path,
+            headers,
+            body: Segments::new(),
+            deadline,
+            guard: GuardClass::Read,
+            leased: false,
+        }
     }
+}
+
+/// The pieces of a body: none for an empty one.
+pub(crate) fn body_of(body: Bytes) -> Segments {
+    Segments::from_iter(Some(body).filter(|body| !body.is_empty()))
 }
 
 /// A client's headers for questions to regions: nothing that belongs to its connection or to the body it sent, and nothing that
@@ -91,7 +105,7 @@ pub(crate) async fn ask(
     proxy: &Proxy,
     class: Class,
     index: RegionIndex,
-    question: &Question,
+    question: Question,
 ) -> Result<RegionAnswer, NoAnswer> {
     if !question.leased {
         closed(proxy, index, question.guard)?;
@@ -100,16 +114,16 @@ pub(crate) async fn ask(
         return Err(NoAnswer::Closed(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)));
     }
     let mut call = Call {
-        method: question.method.clone(),
-        path: question.path.clone(),
-        headers: question.headers.clone().into(),
-        body: question.body.clone().into(),
+        // The path names the job or the queue, where there is one.
+        source: Some(source(question.path.path())),
+        method: question.method,
+        path: question.path,
+        headers: CallHeaders::once(question.headers),
+        body: question.body,
         deadline: question.deadline,
         class,
         pinned: true,
         guard: question.guard,
-        // The path names the job or the queue, where there is one.
-        source: Some(source(question.path.path())),
         pressing: question.leased,
     };
     let (tried, _) = attempt(proxy, index, &mut call, std::time::Instant::now(), &[]).await;

@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 use http::uri::PathAndQuery;
 
-use super::ask::{NoAnswer, Question, ask};
+use super::ask::{NoAnswer, Question, ask, body_of};
 use crate::ojs::list::added_up;
 use crate::ojs::shards::Naming;
 use crate::ojs::{Class, identify};
@@ -22,10 +22,10 @@ pub(crate) async fn ask_names(
     proxy: &Proxy,
     class: Class,
     index: RegionIndex,
-    question: &Question,
+    question: Question,
 ) -> Result<RegionAnswer, NoAnswer> {
     let Some(shards) = proxy.shared.shards.as_deref() else { return ask(proxy, class, index, question).await };
-    let (path, body): (_, Bytes) = (&question.path, question.body.concat().into());
+    let (path, body): (_, Bytes) = (question.path.clone(), question.body.concat().into());
     let matched = identify(&question.method, path.path());
     let Some(naming) = Naming::of(shards, &matched, path.path(), path.query(), &body) else {
         return ask(proxy, class, index, question).await;
@@ -33,12 +33,12 @@ pub(crate) async fn ask_names(
     let one = |suffix: &str| {
         let path = PathAndQuery::try_from(naming.target(suffix)).ok()?;
         let body = naming.body(&body, suffix);
-        Some(Question { path, body: if body.is_empty() { Vec::new() } else { vec![body] }, ..question.clone() })
+        Some(Question { path, body: body_of(body), ..question.clone() })
     };
     // Nothing is asked where a name makes the target too long: a change would reach some names only.
     let questions: Option<Vec<Question>> = naming.queue().suffixes().map(one).collect();
     let questions = questions.ok_or(NoAnswer::NotSent)?;
-    let asked = questions.into_iter().map(|question| async move { ask(proxy, class, index, &question).await });
+    let asked = questions.into_iter().map(|question| async move { ask(proxy, class, index, question).await });
     let answers: Vec<_> = stream::iter(asked).buffered(AT_ONCE).collect().await;
     let mut all = Vec::with_capacity(answers.len());
     let mut absent = None;

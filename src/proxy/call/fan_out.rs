@@ -64,9 +64,9 @@ async fn ask_each_by(
     let are_reads = questions.iter().all(|(_, question)| question.method == Method::GET);
     let asked = questions.into_iter().map(|(index, question)| async move {
         let answer = if by_names {
-            ask_names(proxy, class, index, &question).await
+            ask_names(proxy, class, index, question).await
         } else {
-            ask(proxy, class, index, &question).await
+            ask(proxy, class, index, question).await
         };
         (index, answer)
     });

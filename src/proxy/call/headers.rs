@@ -18,6 +18,8 @@ pub(crate) struct CallHeaders {
     lines: Vec<u8>,
     /// Whether they let a region hold an enqueue back. Known from the first try on.
     may_block: bool,
+    /// Whether there is one try, so that no copy is made.
+    is_once: bool,
 }
 
 /// The lengths of a name and of its value, which stand in front of the two. No head is too long for that.
@@ -25,14 +27,23 @@ type Lengths = [[u8; 4]; 2];
 
 impl From<HeaderMap> for CallHeaders {
     fn from(map: HeaderMap) -> Self {
-        Self { map: Some(map), lines: Vec::new(), may_block: false }
+        Self { map: Some(map), lines: Vec::new(), may_block: false, is_once: false }
     }
 }
 
 impl CallHeaders {
+    /// The headers of a call that is tried once: none are left behind that.
+    pub(crate) fn once(map: HeaderMap) -> Self {
+        Self { is_once: true, ..map.into() }
+    }
+
     /// The headers for one try.
     pub(crate) fn for_one_try(&mut self) -> HeaderMap {
         let Some(map) = self.map.take() else { return self.unpacked() };
+        if self.is_once {
+            self.may_block = map.contains_key(BLOCK_TIMEOUT);
+            return map;
+        }
         let others = || map.iter().filter(|(name, _)| **name != HOST);
         let bytes = others().map(|(name, value)| size_of::<Lengths>() + name.as_str().len() + value.len()).sum();
         self.lines = Vec::with_capacity(bytes);
@@ -67,6 +78,7 @@ impl CallHeaders {
     }
 
     fn unpacked(&self) -> HeaderMap {
+        debug_assert!(!self.is_once, "no copy was made");
         let mut map = HeaderMap::new();
         map.insert(HOST, HeaderValue::from_static(""));
         for (name, value) in self.lines() {
@@ -122,6 +134,16 @@ mod tests {
             assert_eq!(sent, map);
             assert_eq!(sent.keys().next(), Some(&HOST), "it comes first, as the client had it");
         }
+    }
+
+    #[test]
+    fn headers_that_are_sent_once_are_not_copied() {
+        let map =
+            HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("a")), (BLOCK_TIMEOUT, "5".parse().unwrap())]);
+        let mut headers = CallHeaders::once(map.clone());
+        assert!(headers.has(&ACCEPT));
+        assert_eq!((headers.for_one_try(), headers.lines.capacity()), (map, 0));
+        assert!(headers.may_block());
     }
 
     #[test]

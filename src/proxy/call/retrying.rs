@@ -37,7 +37,7 @@ pub(crate) async fn ask_retrying(
         let now = Instant::now();
         let share = question.deadline.saturating_duration_since(now) / tries.left(repeat);
         let once = Question { deadline: now + share, ..question.clone() };
-        let result = ask(proxy, class, index, &once).await;
+        let result = ask(proxy, class, index, once).await;
         let then = tries.after(repeat, end(&result));
         let pause = tries.pause(result.as_ref().ok().and_then(asked_for), &mut draw);
         let breaker = proxy.shared.registry.view().region(index).breaker;

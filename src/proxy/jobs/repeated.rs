@@ -55,7 +55,7 @@ async fn may_be_there(proxy: &Proxy, job: &Job, copy: &Known) -> bool {
     let Some(question) = question(&job.request_id(), &job.call.headers.all(), &copy.job_id, deadline) else {
         return true;
     };
-    let Ok(answer) = ask(proxy, Class::Job, index, &question).await else { return true };
+    let Ok(answer) = ask(proxy, Class::Job, index, question).await else { return true };
     match has(&answer, &copy.job_id).await {
         Some(true) => progress(&answer.body).is_none_or(|shown| !has_failed(&shown.state)),
         Some(false) => false,

@@ -234,9 +234,7 @@ impl Search<'_> {
         let silent = || ErrorDocument::owner_unavailable(Some(self.proxy.region(index).id.as_str()), RETRY_AFTER_MIN);
         let path = PathAndQuery::try_from(path).map_err(|_| silent())?;
         let question = Question::get(path, self.headers.clone(), self.deadline);
-        ask(self.proxy, Class::Definition, index, &question)
-            .await
-            .map_err(|silence| silence.document(self.proxy, index))
+        ask(self.proxy, Class::Definition, index, question).await.map_err(|silence| silence.document(self.proxy, index))
     }
 }
 

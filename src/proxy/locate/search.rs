@@ -50,7 +50,7 @@ impl Search {
         id: &str,
         question: &Question,
     ) -> Option<RegionIndex> {
-        let one = |index| async move { (index, ask(proxy, Class::Job, index, question).await) };
+        let one = |index| async move { (index, ask(proxy, Class::Job, index, question.clone()).await) };
         let mut asked: FuturesUnordered<_> = regions.into_iter().map(one).collect();
         while !asked.is_empty() {
             let next = match self.patience {

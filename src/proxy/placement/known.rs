@@ -235,7 +235,7 @@ impl Caller<'_> {
     async fn job(self, index: RegionIndex, id: &str) -> Option<RegionAnswer> {
         let Head { headers, deadline, .. } = self.head;
         let question = question(self.request_id, headers, id, *deadline)?;
-        let answer = ask(self.proxy, Class::Job, index, &question).await.ok()?;
+        let answer = ask(self.proxy, Class::Job, index, question).await.ok()?;
         (has(&answer, id).await == Some(true)).then_some(answer)
     }
 }

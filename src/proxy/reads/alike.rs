@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::by_ids::check_bodies;
 use crate::config::QueueControl;
-use crate::ojs::{ErrorDocument, Payload, Scope, normal_path};
+use crate::ojs::{ErrorDocument, Payload, Scope, Segments, normal_path};
 use crate::policy::{BreakerState, GuardClass, RegionIndex};
 use crate::proxy::{
     body::collect::collect_body,
     call::{
-        ask::{NoAnswer, Question, question_headers},
+        ask::{NoAnswer, Question, body_of, question_headers},
         each_name::ask_names,
         exchange::Exchange,
         fan_out::RETRY_AFTER_MIN,
@@ -67,11 +67,11 @@ async fn write(
         as_data(proxy, exchange, request).await?
     } else {
         let (head, body) = read(proxy, exchange, request).await?;
-        let bodies: Vec<_> = regions.iter().map(|index| (*index, vec![body.clone()])).collect();
+        let bodies: Vec<_> = regions.iter().map(|index| (*index, Segments::from_iter([body.clone()]))).collect();
         check_bodies(proxy, &bodies)?;
         (head, body)
     };
-    let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
+    let body = body_of(body);
     let guard = GuardClass::Admin;
     let question = Question {
         method,
@@ -84,7 +84,7 @@ async fn write(
     };
     let class = exchange.matched.class;
     let started = std::time::Instant::now();
-    let all = join_all(regions.iter().map(|&index| ask_names(proxy, class, index, &question))).await;
+    let all = join_all(regions.iter().map(|&index| ask_names(proxy, class, index, question.clone()))).await;
     exchange.upstream = started.elapsed();
     exchange.outcome =
         Some(if all.iter().all(Result::is_ok) { AttemptOutcome::Answered } else { AttemptOutcome::Unknown });

@@ -12,7 +12,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response};
 
 use super::residency::results;
-use crate::ojs::{ErrorDocument, JobIds, Operation, routing_within};
+use crate::ojs::{ErrorDocument, JobIds, Operation, Segments, routing_within};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::proxy::{
     call::{
@@ -49,7 +49,11 @@ pub(crate) async fn by_ids(
     let parts = by_owner(proxy, exchange, &head.headers, &ids).await?;
     let call = Call { method, path: head.path, headers: head.headers, deadline: head.deadline };
     let asked = parts.into_iter().map(|(index, places)| {
-        let body = if places.len() == ids.ids.len() { vec![body.clone()] } else { ids.part(&body, &places) };
+        let body = if places.len() == ids.ids.len() {
+            Segments::from_iter([body.clone()])
+        } else {
+            ids.part(&body, &places).into()
+        };
         (index, body)
     });
     let answers = call.ask_all(proxy, exchange, asked.collect()).await?;
@@ -70,7 +74,7 @@ async fn whole(
         None => proxy.shared.registry.view().indexes().collect(),
     };
     let call = Call { method, path: head.path, headers: head.headers, deadline: head.deadline };
-    let asked = regions.into_iter().map(|index| (index, vec![body.clone()])).collect();
+    let asked = regions.into_iter().map(|index| (index, Segments::from_iter([body.clone()]))).collect();
     let answers = call.ask_all(proxy, exchange, asked).await?;
     let answer = join(exchange, answers, |bodies| JobIds::default().merge(bodies))?;
     Ok(results(proxy, exchange, &call.headers, answer).await.into())
@@ -124,7 +128,7 @@ impl Call {
         &self,
         proxy: &Proxy,
         exchange: &mut Exchange,
-        bodies: Vec<(RegionIndex, Vec<Bytes>)>,
+        bodies: Vec<(RegionIndex, Segments)>,
     ) -> Result<Vec<(RegionIndex, RegionAnswer)>, ErrorDocument> {
         check_bodies(proxy, &bodies)?;
         let class = exchange.matched.class;
@@ -140,7 +144,7 @@ impl Call {
                 guard,
                 leased: false,
             };
-            async move { (index, ask_names(proxy, class, index, &question).await) }
+            async move { (index, ask_names(proxy, class, index, question).await) }
         });
         let answers = futures_util::future::join_all(asked).await;
         exchange.upstream = started.elapsed();
@@ -175,7 +179,7 @@ impl Call {
 }
 
 /// A body that asks for another region than the one it would go to goes nowhere.
-pub(crate) fn check_bodies(proxy: &Proxy, bodies: &[(RegionIndex, Vec<Bytes>)]) -> Result<(), ErrorDocument> {
+pub(crate) fn check_bodies(proxy: &Proxy, bodies: &[(RegionIndex, Segments)]) -> Result<(), ErrorDocument> {
     let view = proxy.shared.registry.view();
     for (index, body) in bodies {
         let body = body.concat();

@@ -85,7 +85,7 @@ async fn answers(
     let named = exchange.addressed;
     let asked = named.into_iter().chain(all.filter(|_| named.is_none()));
     let one = |index| {
-        let question = &question;
+        let question = question.clone();
         async move { Some((index, ask(proxy, Class::System, index, question).await.ok()?)) }
     };
     join_all(asked.map(one)).await.into_iter().flatten().collect()

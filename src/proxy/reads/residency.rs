@@ -196,7 +196,7 @@ async fn hides(proxy: &Proxy, index: RegionIndex, id: &str, headers: &HeaderMap,
         return false;
     }
     let Ok(path) = PathAndQuery::try_from(format!("/ojs/v1/jobs/{}", path_segment(id))) else { return true };
-    match ask(proxy, Class::Job, index, &Question::get(path, headers.clone(), deadline)).await {
+    match ask(proxy, Class::Job, index, Question::get(path, headers.clone(), deadline)).await {
         Ok(answer) if answer.status == StatusCode::OK && residency::job_in(&answer.body).is_some() => {
             is_foreign(proxy, index, &answer.body)
         }

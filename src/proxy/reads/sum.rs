@@ -11,12 +11,12 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::by_ids::check_bodies;
 use crate::config::QueueControl;
-use crate::ojs::ErrorDocument;
 use crate::ojs::list::{Part, is_object, summed};
+use crate::ojs::{ErrorDocument, Segments};
 use crate::policy::{GuardClass, RegionIndex};
 use crate::proxy::{
     call::{
-        ask::{NoAnswer, Question},
+        ask::{NoAnswer, Question, body_of},
         each_name::names_sharded,
         exchange::Exchange,
         fan_out::{RETRY_AFTER_MIN, Said, ask_each_of_all_names, name_missing, name_regions, nobody, read_headers},
@@ -90,8 +90,8 @@ pub(crate) async fn everywhere(
 ) -> Result<Vec<Said>, ErrorDocument> {
     let method = request.method().clone();
     let (head, body) = read(proxy, exchange, request).await?;
-    let body: Vec<Bytes> = if body.is_empty() { Vec::new() } else { vec![body] };
-    let bodies: Vec<(RegionIndex, Vec<Bytes>)> = regions.iter().map(|index| (*index, body.clone())).collect();
+    let body = body_of(body);
+    let bodies: Vec<(RegionIndex, Segments)> = regions.iter().map(|index| (*index, body.clone())).collect();
     check_bodies(proxy, &bodies)?;
     let headers = if method == Method::GET { read_headers(exchange, &head.headers) } else { head.headers };
     let guard = GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Admin);

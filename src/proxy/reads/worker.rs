@@ -181,7 +181,7 @@ impl Search<'_> {
         // An id that makes no path is known to no region.
         let Ok(path) = PathAndQuery::try_from(path) else { return Err(NoAnswer::NotSent) };
         let question = Question::get(path, self.headers.clone(), self.deadline);
-        ask(self.proxy, self.class, index, &question).await
+        ask(self.proxy, self.class, index, question).await
     }
 }
 

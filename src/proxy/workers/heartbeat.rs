@@ -219,12 +219,12 @@ async fn send_beat(proxy: &Proxy, call: &Heartbeat<'_>, split: &Split, index: Re
         method: Method::POST,
         path: head.path.clone(),
         headers: head.headers.clone(),
-        body: Vec::new(),
+        body: Segments::new(),
         deadline: tokio::time::Instant::now() + within,
         guard: GuardClass::Heartbeat,
         leased: true,
     };
-    let part = |array| beat.part(body, array, |id| split.concerns(id, index)).into_vec();
+    let part = |array| beat.part(body, array, |id| split.concerns(id, index));
     (index, in_its_form(proxy, class, index, question, part).await)
 }
 
@@ -235,7 +235,7 @@ async fn in_its_form(
     class: Class,
     index: RegionIndex,
     mut question: Question,
-    part: impl Fn(bool) -> Vec<Bytes>,
+    part: impl Fn(bool) -> Segments,
 ) -> Insisted {
     let (forms, region) = (&proxy.shared.workers.beat_forms, &proxy.region(index).id);
     let may_rewrite = proxy.shared.config.compat.heartbeat_ids;

@@ -21,7 +21,7 @@ use self::fence::{Fenced, Lease};
 use self::look_up::look_up;
 use crate::ojs::answer::{ShownJob, is_error_document};
 use crate::ojs::worker::{Settled, completed};
-use crate::ojs::{ErrorDocument, IdAt, Operation, Scope};
+use crate::ojs::{ErrorDocument, IdAt, Operation, Scope, Segments};
 use crate::policy::{GuardClass, RegionIndex, Repeat};
 use crate::proxy::{
     call::{
@@ -172,7 +172,7 @@ async fn answer(
         method: http::Method::POST,
         path: word.head.path.clone(),
         headers: word.head.headers.clone(),
-        body: vec![word.body.clone()],
+        body: Segments::from_iter([word.body.clone()]),
         deadline: word.head.deadline,
         guard: GuardClass::of(exchange.matched.operation).unwrap_or(GuardClass::Ack),
         leased: true,
@@ -203,7 +203,7 @@ async fn first_was_heard(
     question: &Question,
 ) -> Option<Vec<u8>> {
     let look = look_up(id, &question.headers, question.deadline)?;
-    let job = ask(proxy, exchange.matched.class, index, &look).await.ok()?;
+    let job = ask(proxy, exchange.matched.class, index, look).await.ok()?;
     if job.status != StatusCode::OK {
         return None;
     }

@@ -93,7 +93,7 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
         if Instant::now() >= deadline {
             break;
         }
-        let answer = match ask(proxy, Class::Job, job.region, &delete).await {
+        let answer = match ask(proxy, Class::Job, job.region, delete.clone()).await {
             Ok(answer) => answer,
             Err(NoAnswer::Unknown) => {
                 undone = Undone::Unknown;
@@ -115,13 +115,13 @@ async fn cancel(proxy: &Proxy, headers: &HeaderMap, job: &Doomed, deadline: Inst
         }
     }
     match undone {
-        Undone::Unknown => shown(proxy, &Question::get(path, headers.clone(), deadline), job).await,
+        Undone::Unknown => shown(proxy, Question::get(path, headers.clone(), deadline), job).await,
         undone => undone,
     }
 }
 
 /// Looks a job up after a cancellation that may have been received, or may still be.
-async fn shown(proxy: &Proxy, question: &Question, job: &Doomed) -> Undone {
+async fn shown(proxy: &Proxy, question: Question, job: &Doomed) -> Undone {
     let Ok(answer) = ask(proxy, Class::Job, job.region, question).await else { return Undone::Unknown };
     let shown = offload(answer.body.len(), move || progress(&answer.body))
         .await

@@ -172,7 +172,7 @@ async fn all_of(
     while read <= NAMES_MAX && bytes <= NAMES_BYTES_MAX {
         let query = if own.is_some() { wanted.query(&place, limit) } else { wanted.query_unpaged().to_owned() };
         let Some(question) = listing.question(&query) else { break };
-        let said = match ask(proxy, class, index, &question).await {
+        let said = match ask(proxy, class, index, question).await {
             Ok(answer) if answer.status == StatusCode::OK => answer,
             other => return unusable(other),
         };

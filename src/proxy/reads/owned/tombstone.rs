@@ -75,6 +75,6 @@ async fn has_tombstone(
 ) -> bool {
     let deadline = Instant::now() + proxy.shared.config.limits.call_timeout;
     let Some(question) = question(exchange.request_id(), headers, id, deadline) else { return false };
-    let answer = ask(proxy, Class::Job, index, &question).await;
+    let answer = ask(proxy, Class::Job, index, question).await;
     answer.is_ok_and(|answer| answer.status.is_success() && shows_fence(&answer.body))
 }

@@ -15,8 +15,8 @@ use super::withheld::{is_withheld, may_be_given};
 use crate::base::RegionId;
 use crate::journal::{AskedPlaces, Lease};
 use crate::net::ClientSide;
-use crate::ojs::Class;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
+use crate::ojs::{Class, Segments};
 use crate::outcome::Moment;
 use crate::policy::{GuardClass, Pool, QueueRules, RegionIndex};
 use crate::proxy::{
@@ -159,13 +159,13 @@ impl<'p, 'b> Round<'p, 'b> {
         match (self.claims, missing) {
             (Some(_), Some(missing)) if self.turn.is_some() => self.ask_local_by_turn(index, missing).await,
             (Some(claims), Some(missing)) if !self.jobs.is_empty() || self.places.is_some() => {
-                self.ask_local_for(index, claims.part(self.body, missing, |_| true).into_vec()).await;
+                self.ask_local_for(index, claims.part(self.body, missing, |_| true)).await;
             }
             (Some(claims), _) => {
-                self.ask_local_for(index, claims.whole(self.body).into_vec()).await;
+                self.ask_local_for(index, claims.whole(self.body)).await;
             }
             (None, _) => {
-                self.ask_local_for(index, vec![self.body.clone()]).await;
+                self.ask_local_for(index, Segments::from_iter([self.body.clone()])).await;
             }
         }
     }
@@ -202,7 +202,7 @@ impl<'p, 'b> Round<'p, 'b> {
     }
 
     /// Asks the local region for the jobs of one call. Returns whether it has answered with jobs, or with none.
-    async fn ask_local_for(&mut self, index: RegionIndex, body: Vec<Bytes>) -> bool {
+    async fn ask_local_for(&mut self, index: RegionIndex, body: Segments) -> bool {
         let proxy = self.proxy;
         // A region that hangs leaves time for the others, where there are any to ask.
         let left = self.head.deadline.saturating_duration_since(Deadline::now());
@@ -260,7 +260,7 @@ impl<'p, 'b> Round<'p, 'b> {
             let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue), now));
             let body = match (&self.turn, &call) {
                 (Some(turn), Some(call)) => turn.body_of(call, self.body),
-                _ => claims.part(self.body, missing, |queue| self.shares(queue)).into_vec(),
+                _ => claims.part(self.body, missing, |queue| self.shares(queue)),
             };
             let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
             if let (Some(turn), Some(call)) = (&mut self.turn, call) {
@@ -276,7 +276,7 @@ impl<'p, 'b> Round<'p, 'b> {
     }
 
     /// Asks another region for jobs. Returns whether it has answered with jobs, or with none.
-    async fn ask_other(&mut self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> bool {
+    async fn ask_other(&mut self, index: RegionIndex, body: Segments, share: Duration) -> bool {
         let proxy = self.proxy;
         let (workers, region) = (&proxy.shared.workers, &proxy.region(index).id);
         let now = proxy.shared.registry.clock().now();
@@ -291,7 +291,7 @@ impl<'p, 'b> Round<'p, 'b> {
     }
 
     /// Asks a region. Its answer has the queues' own names.
-    async fn ask(&mut self, index: RegionIndex, body: Vec<Bytes>, share: Duration) -> Result<RegionAnswer, NoAnswer> {
+    async fn ask(&mut self, index: RegionIndex, body: Segments, share: Duration) -> Result<RegionAnswer, NoAnswer> {
         let mut answer = self.ask_as_it_is(index, body, share).await?;
         if let Some(shards) = &self.proxy.shared.shards {
             let note = |queue, place| self.sharded.iter_mut().for_each(|sharded| sharded.note(queue, place));
@@ -303,7 +303,7 @@ impl<'p, 'b> Round<'p, 'b> {
     async fn ask_as_it_is(
         &self,
         index: RegionIndex,
-        body: Vec<Bytes>,
+        body: Segments,
         share: Duration,
     ) -> Result<RegionAnswer, NoAnswer> {
         let question = Question {
@@ -315,7 +315,7 @@ impl<'p, 'b> Round<'p, 'b> {
             guard: GuardClass::Fetch,
             leased: false,
         };
-        ask(self.proxy, self.class, index, &question).await
+        ask(self.proxy, self.class, index, question).await
     }
 
     /// Takes in the jobs of a region, as far as they are `fit`, and remembers their region. Gives the answer back when

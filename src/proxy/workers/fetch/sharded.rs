@@ -10,6 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::turn::Turn;
+use crate::ojs::Segments;
 use crate::ojs::shards::{Place, Shards};
 use crate::ojs::worker::FetchRequest;
 use crate::policy::{QueueCall, QueueCallEnd, RegionIndex};
@@ -38,7 +39,7 @@ pub(super) struct ShardCalls {
 /// A call of queues with shards.
 #[derive(Debug)]
 pub(super) struct ShardedCall {
-    pub(super) body: Vec<Bytes>,
+    pub(super) body: Segments,
     pub(super) turn: Option<QueueCall>,
     pub(super) shards: ShardCalls,
 }
@@ -70,7 +71,7 @@ impl<'p> Sharded<'p> {
         let order: Vec<usize> = of_turn.as_ref().map_or_else(|| listed.collect(), |call| call.order.clone());
         let shards = self.plan(region, missing.unwrap_or(1) as u64, &order, now);
         let names = |place, quoted: &str, to: &mut String| self.write(&shards, place, quoted, to);
-        let body = claims.with_names(body, missing, &order, names).into_vec();
+        let body = claims.with_names(body, missing, &order, names);
         ShardedCall { body, turn: of_turn, shards }
     }
 

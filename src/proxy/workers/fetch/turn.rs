@@ -10,6 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::base::QueueOrder;
+use crate::ojs::Segments;
 use crate::ojs::worker::{FetchRequest, OwnTurns};
 use crate::policy::{Pool, QueueCall, QueueCallEnd, QueueDepth, QueueRules, RegionIndex};
 use crate::proxy::state::Proxy;
@@ -89,9 +90,9 @@ impl<'p, 'b> Turn<'p, 'b> {
     }
 
     /// The body of a call. `body`: that of the FETCH.
-    pub(super) fn body_of(&self, call: &QueueCall, body: &Bytes) -> Vec<Bytes> {
+    pub(super) fn body_of(&self, call: &QueueCall, body: &Bytes) -> Segments {
         let count = usize::try_from(call.count).unwrap_or(usize::MAX);
-        self.claims.in_order(body, count, &call.order).into_vec()
+        self.claims.in_order(body, count, &call.order)
     }
 
     /// A call has brought a job.

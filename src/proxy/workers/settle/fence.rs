@@ -66,7 +66,7 @@ impl Lease {
         }
         let region = proxy.region(self.region).id.clone();
         let Some(look) = look_up(&lease.job_id, &head.headers, head.deadline) else { return Ok(Fenced::Passes) };
-        let asked = ask(proxy, exchange.matched.class, self.region, &look).await;
+        let asked = ask(proxy, exchange.matched.class, self.region, look).await;
         exchange.region = Some(region.clone());
         let answer = asked.map_err(|silence| silence.document(proxy, self.region))?;
         let [known_worker, known_start] = [&lease.worker_id, &lease.started_at].map(Option::as_deref);
