@@ -122,6 +122,8 @@ async fn answered(
         Endpoint::SetSwitch
         | Endpoint::EndSwitch
         | Endpoint::Throttle
+        | Endpoint::Promote
+        | Endpoint::StopPromotion
         | Endpoint::OrderDrill
         | Endpoint::StopDrill
         | Endpoint::PutRegion
@@ -144,18 +146,8 @@ async fn answered(
         Endpoint::Copy => document(&copies::show(&hub, &query).await?),
         Endpoint::Job if replicas::is_asked(head.uri.path(), &query) => document(&replicas::list(&hub, &query).await?),
         Endpoint::Job => document(&jobs::look_up(&hub, head.uri.path().strip_prefix(JOBS), &query).await?),
-        Endpoint::Promote => {
-            let of = Rc::clone(&hub);
-            let change = async move { promotion::promote(of, &caller, &query).await };
-            document(&in_task(&hub, Box::pin(change)).await?)
-        }
         Endpoint::Promotions => document(&promotion::list(&hub).await?),
-        Endpoint::Promotion => document(&promotion::show(&hub, named(&head.uri), &query).await?),
-        Endpoint::StopPromotion => {
-            let (of, id) = (Rc::clone(&hub), named(&head.uri).to_owned());
-            let change = async move { promotion::stop(of, &id, &query).await };
-            document(&in_task(&hub, Box::pin(change)).await?)
-        }
+        Endpoint::Promotion => document(&promotion::show(&hub, last(head.uri.path(), PROMOTIONS), &query).await?),
         Endpoint::TakeDrill => {
             drill::take(&hub, &caller, &body)?;
             empty(StatusCode::NO_CONTENT)
@@ -170,7 +162,7 @@ async fn answered(
     })
 }
 
-/// Carries out the order of an operator about a switch, a region, a pool or a drill.
+/// Carries out the order of an operator.
 async fn carry_out(
     hub: Rc<Hub>,
     endpoint: Endpoint,
@@ -187,6 +179,8 @@ async fn carry_out(
         Endpoint::DeleteRegion => regions::delete(hub, &caller, id, &query).await,
         Endpoint::PutPool => pools::put(hub, &caller, name, &query, &body).await,
         Endpoint::DeletePool => pools::delete(hub, &caller, name, &query).await,
+        Endpoint::Promote => promotion::promote(hub, &caller, &query).await,
+        Endpoint::StopPromotion => promotion::stop(hub, last(&path, PROMOTIONS), &query).await,
         Endpoint::OrderDrill => drill::order(hub, &caller, &query).await,
         Endpoint::StopDrill => drill::stop(hub, &caller, last(&path, DRILLS)).await,
         _ if !query.is_empty() => {
@@ -194,11 +188,6 @@ async fn carry_out(
         }
         _ => switches::throttle(hub, &caller, &body).await,
     }
-}
-
-/// The name of the promotion in a path.
-fn named(uri: &http::Uri) -> &str {
-    last(uri.path(), PROMOTIONS)
 }
 
 /// The part of a path behind its beginning.

@@ -67,7 +67,7 @@ fn drilled<'v>(
     }
     let of = |part| Some(Drilled { number: drill.number, part });
     let mut other = *grounds;
-    match elsewhere(view, drill, without, job, inputs, &decision, &mut other) {
+    match elsewhere(view, (drill, without), job, inputs, &decision, &mut other) {
         Err(why) => (Decision { drilled: of(DrillPart::Kept(why)), ..decision }, None),
         Ok(_) if !drill.share.draws(inputs.drill.number()) => {
             (Decision { drilled: of(DrillPart::Control), ..decision }, None)
@@ -84,8 +84,7 @@ fn drilled<'v>(
 /// Errors: why the job stays.
 fn elsewhere(
     view: &View,
-    drill: &Drill<View>,
-    without: &View,
+    (drill, without): (&Drill<View>, &View),
     job: &Job<'_>,
     inputs: Inputs<'_>,
     decision: &Decision,

@@ -169,8 +169,7 @@ impl Metrics {
         let reloads = families.counters(&family::RELOADS);
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let (lookups, outcomes) = (families.counters(&family::LOOKUPS), families.counters(&family::OUTCOMES));
-        let switches = families.int_gauges(&family::SWITCHES);
-        let replays = families.counters(&family::REPLAYS);
+        let (switches, replays) = (families.int_gauges(&family::SWITCHES), families.counters(&family::REPLAYS));
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let evictions = families.counters(&family::JOURNAL_EVICTIONS);
         let (kept, pending) = (families.counters(&family::KEPT_JOBS), families.int_gauges(&family::OUTCOMES_PENDING));

@@ -7,6 +7,7 @@ use ojs_testbed::{Fault, FaultAnswer, When};
 use serde_json::Value;
 
 use super::INFO;
+use super::postgres::Postgres;
 use super::stage::{HubStage, status};
 use super::views::regions;
 use crate::support::{Process, Scrape, Setup, Stage, eventually, job, pinned};
@@ -306,4 +307,48 @@ async fn a_drill_ends_in_its_time_and_one_that_cannot_be_is_refused() {
     }
     assert_eq!((two.jobs_in(0, "home"), two.jobs_in(1, "home")), (10, 0));
     assert_eq!(status(&hubs, "ann", &Method::DELETE, &format!("/v1/hub/drills/{id}")).await.0, 409, "it is over");
+}
+
+#[tokio::test]
+async fn a_drill_of_two_hubs_on_one_record_is_ended_and_shown_by_either() {
+    let hubs = HubStage::new("");
+    let Some(server) = Postgres::start(&hubs.authority).await else { return };
+    let record = Postgres::section(&[&server], &hubs.path(""), &hubs.path("hub.ca.pem"));
+    let hubs = hubs.on_record(record);
+    let (mut first, second) = (hubs.again(0).await, hubs.again(1).await);
+    let two = Two::new(&hubs, "").await;
+    let sidecars = two.run(&hubs).await;
+    let id = begin(&hubs, &["--share", "50%", "--for", "10m"]).await;
+    for sidecar in &sidecars {
+        sidecar.wait_for_line(STARTED).await;
+        enqueue(sidecar, 20, "flexible").await;
+    }
+    assert_eq!((two.jobs_in(0, "flexible"), two.jobs_in(1, "flexible")), (20, 20));
+    let shown = async || {
+        let shown = hubs.command_at(1, "eve", &["drills", &id, "--json"]).await;
+        serde_json::from_str::<Value>(&shown.stdout).unwrap_or_default()["drill"].clone()
+    };
+    eventually("the other hub has the counts of all sidecars", async || {
+        let shown = shown().await;
+        shown["diverted"]["stored"] == 20 && shown["control"]["stored"] == 20
+    })
+    .await;
+    first.kill();
+    let refused = hubs.order_at(1, "ann", &["drill", HOME, "--share", "1%", "--for", "1m"]).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains(&id), "{}", refused.all());
+    let stopped = hubs.command_at(1, "ann", &["drills", &id, "--stop"]).await;
+    assert!(stopped.code == Some(0) && second.log_has(&["hub_drill_ended", "stopped"]), "{}", stopped.all());
+    for sidecar in &sidecars {
+        eventually("the drill is over", async || {
+            let scrape = Scrape::of(&sidecar.admin).await;
+            scrape.value("drill_active") == 0.0 && scrape.value("hub_connected") == 1.0
+        })
+        .await;
+        enqueue(sidecar, 5, "behind").await;
+    }
+    assert_eq!((two.jobs_in(0, "behind"), two.jobs_in(1, "behind")), (10, 0));
+    let report = shown().await;
+    assert_eq!((&report["cause"], &report["diverted"]["jobs"]), (&"stopped".into(), &20.into()), "{report}");
+    let next = hubs.order_at(1, "ann", &["drill", HOME, "--share", "1%", "--for", "1m"]).await;
+    assert_eq!(next.code, Some(0), "{}", next.all());
 }
