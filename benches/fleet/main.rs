@@ -150,6 +150,8 @@ impl Fleet {
         let clock = Clock::system();
         let journal = Arc::new(Journal::open(&self.config.journal, clock.clone(), Arc::clone(&self.metrics)));
         journal.set_follows_hub(true);
+        let registry =
+            ojs_sidecar::region::Registry::new(&self.config, Vec::new(), clock.clone(), Arc::clone(&self.metrics));
         let link = Link {
             config: self.config.hub.clone().unwrap(),
             journal: Arc::clone(&journal),
@@ -166,6 +168,8 @@ impl Fleet {
             index: Arc::default(),
             questions: None,
             lags: Arc::default(),
+            drills: Arc::default(),
+            registry: Arc::new(registry),
             figures: None,
             fleet_figures: Arc::default(),
             keys_ttl: Duration::from_secs(60),

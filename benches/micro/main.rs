@@ -101,7 +101,7 @@ fn decision(group: &mut BenchmarkGroup<'_, WallTime>, (name, regions): (&str, us
     group.bench_function(BenchmarkId::new(name, regions), |bench| {
         bench.iter(|| {
             seed += 1;
-            let inputs = Inputs { now, draw: Draw::from_seed(seed), turn: seed, live: &NoTraffic };
+            let inputs = Inputs { now, draw: Draw::from_seed(seed), turn: seed, live: &NoTraffic, drill: &0 };
             route(black_box(view), black_box(job), inputs)
         });
     });

@@ -55,6 +55,11 @@ pub(super) fn follow_hub(
     [ABOUT, ABOUT_GRANTS].iter().for_each(|about| notes.clear(about));
     shared.metrics.hub_connected.set(0);
     shared.metrics.hub_switches_unknown.set(0);
+    if shared.config.hub.is_none()
+        && let Some((id, region)) = shared.drills.end(&shared.registry)
+    {
+        event::drill_ended(&shared.metrics, &id, region.as_str(), "hub_lost");
+    }
     let lease = lease(shared, notes);
     if let Some(lease) = lease.clone() {
         loops.spawn_local(restarted(world.clock.clone(), move || {
@@ -159,6 +164,8 @@ fn link(
         figures: figures(shared),
         fleet_figures: Arc::clone(&shared.fleet_figures),
         questions: shared.asking.as_ref().map(|asking| Arc::clone(&asking.questions)),
+        drills: Arc::clone(&shared.drills),
+        registry: Arc::clone(&shared.registry),
         lags: Arc::clone(&shared.lags),
         keys_ttl,
         clock: world.clock.clone(),

@@ -4,6 +4,7 @@
 //! content. A configuration or an identity that cannot be used changes only the reports about it.
 
 mod discovered;
+mod lookups;
 mod outboxes;
 mod put_pools;
 pub(super) mod watch;
@@ -32,6 +33,7 @@ use crate::spool::Spool;
 use crate::telemetry::span::span;
 use crate::telemetry::{Metrics, Rations, ReloadKind, Scope, event};
 use discovered::loaded;
+use lookups::lookups;
 use outboxes::{bodies, outbox, replicated};
 use watch::Watch;
 
@@ -239,6 +241,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         replicated: replicated(&config),
         index: Arc::default(),
         asking: asking(None, &config, &world.clock, &metrics),
+        drills: Arc::default(),
         lags: Arc::default(),
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
@@ -288,6 +291,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         replicated: replicated(&config),
         index: Arc::clone(&old.index),
         asking: asking(old.asking.as_ref(), &config, &clock, &metrics),
+        drills: Arc::clone(&old.drills),
         lags: Arc::clone(&old.lags),
         rations: Arc::clone(&old.rations),
         running: old.running.clone(),
@@ -375,11 +379,6 @@ fn kept_journal(old: &Shared, config: &Config) -> Arc<Journal> {
     old.journal.set_rows_max(config.journal.rows_max);
     old.journal.set_decisions_max(config.decisions.rows_max);
     Arc::clone(&old.journal)
-}
-
-fn lookups(old: &Shared, config: &Config) -> Arc<Lookups> {
-    let searches = config.limits.lookups;
-    if searches == old.config.limits.lookups { Arc::clone(&old.lookups) } else { Arc::new(Lookups::new(searches)) }
 }
 
 fn scope(config: &Config) -> Scope<'_> {

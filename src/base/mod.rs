@@ -9,6 +9,7 @@ mod moment;
 mod queue_order;
 mod reason;
 mod region_id;
+mod share;
 mod shown_path;
 mod strategy;
 mod switch;
@@ -23,6 +24,7 @@ pub use ojs_handles::{Clock, Draw, Sleep, SteeredTime, SystemTime, Time, instant
 pub use queue_order::QueueOrder;
 pub use reason::{Code, Reason, RefusalReason};
 pub use region_id::{RegionId, RegionIdError};
+pub use share::Share;
 pub use shown_path::shown_path;
 pub use strategy::{Needs, Strategy, UnknownStrategy};
 pub use switch::{SwitchKind, SwitchSubject};

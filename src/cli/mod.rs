@@ -9,6 +9,7 @@ mod check;
 mod client;
 #[cfg(feature = "demo")]
 mod demo;
+mod drill;
 mod exit;
 mod fleet;
 mod healthcheck;
@@ -50,6 +51,7 @@ use arguments::{
 };
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
+use drill::{DrillArgs, DrillsArgs};
 use exit::{DONE, FAILED};
 use pools::PoolsArgs;
 use promote::{PromoteArgs, PromotionsArgs};
@@ -156,6 +158,10 @@ enum Command {
     Promote(PromoteArgs),
     /// Show the promotions of a hub and their jobs, or end one
     Promotions(PromotionsArgs),
+    /// Let a share of a region's flexible jobs go to others for a time, as if the region were lost
+    Drill(DrillArgs),
+    /// Show the failover drills of a hub and their reports, or end one
+    Drills(DrillsArgs),
     /// Export the audit trail of a hub, or check an exported one
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -215,6 +221,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Fleet(arguments) => fleet::fleet(&arguments),
         Command::Promote(arguments) => promote::promote(&arguments),
         Command::Promotions(arguments) => promote::promotions(&arguments),
+        Command::Drill(arguments) => drill::drill(&arguments),
+        Command::Drills(arguments) => drill::drills(&arguments),
         Command::Audit(command) => audit::audit(&command),
         Command::LogLevel(arguments) => log_level::log_level(&arguments),
         #[cfg(feature = "demo")]

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod changes;
+mod drill;
 mod figures;
 mod grants;
 mod look_ups;
@@ -29,7 +30,7 @@ use super::lease::Lease;
 use super::report::{REPORTS_MAX, Reports};
 use super::request::Requests;
 use super::status::Status;
-use super::views::{FEED_HEADER, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, take_views};
+use super::views::{FEED_HEADER, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
 use crate::config::{HubConfig, RegionUrl};
 use crate::journal::Journal;
@@ -38,7 +39,7 @@ use crate::ojs::path_segment;
 use crate::policy::Figures;
 use crate::region::discovery::{Discovered, Look};
 use crate::region::views::HubViews;
-use crate::region::{FigureQuestions, RouteQuestions};
+use crate::region::{Drills, FigureQuestions, Registry, RouteQuestions};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
@@ -90,6 +91,10 @@ pub struct Link {
     pub fleet_figures: Arc<FigureQuestions>,
     /// Questions about jobs; none where this sidecar asks none.
     pub questions: Option<Arc<RouteQuestions>>,
+    /// The failover drill that this sidecar takes part in.
+    pub drills: Arc<Drills>,
+    /// Where a drill shows.
+    pub registry: Arc<Registry>,
     /// Where the lags of the hub's index go.
     pub lags: Arc<Lags>,
     /// How long an `Idempotency-Key` is remembered.
@@ -170,6 +175,7 @@ impl Link {
     fn lost(&self, error: &str) {
         let was_connected = self.metrics.hub_connected.get() == 1;
         self.metrics.hub_connected.set(0);
+        self.end_drill("hub_lost");
         if let Some(views) = &self.views {
             views.lost();
         }
@@ -220,6 +226,7 @@ impl Link {
             failure = self.keep_reporting_bodies(requests, share) => failure,
             failure = self.keep_looking_up(requests) => failure,
             failure = self.keep_reporting_figures(requests) => failure,
+            failure = self.keep_reporting_drill(requests) => failure,
             failure = self.keep_asking_for_figures(requests) => failure,
             failure = self.keep_asking_where(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
@@ -309,6 +316,7 @@ impl Link {
             request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_REGIONS));
         }
         request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_POOLS));
+        request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_DRILLS));
         self.named.replace(None);
         let mut body = requests.answered(request).await?.into_body();
         self.connected();
@@ -336,27 +344,19 @@ impl Link {
     /// Takes an event; one of a later version changes nothing. Errors: as for [`Link::apply`].
     fn take_event(&self, name: &str, data: &str) -> Result<(), String> {
         match (name, &self.views) {
-            ("switches", _) => self.apply(data),
+            ("switches", _) => return self.apply(data),
             ("lags", _) => {
                 if let Ok(event) = serde_json::from_str(data) {
                     self.lags.take(event, self.clock.now());
                 }
-                Ok(())
             }
-            ("views", Some(views)) => {
-                take_views(views, data);
-                Ok(())
-            }
-            ("regions", _) => {
-                self.take_regions(data);
-                Ok(())
-            }
-            ("pools", _) => {
-                self.take_pools(data);
-                Ok(())
-            }
-            _ => Ok(()),
+            ("views", Some(views)) => take_views(views, data),
+            ("regions", _) => self.take_regions(data),
+            ("pools", _) => self.take_pools(data),
+            ("drill", _) => self.take_drill(data),
+            _ => {}
         }
+        Ok(())
     }
 
     /// Takes the switches of an event. Errors: why they are not the state of a hub.

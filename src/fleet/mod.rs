@@ -8,6 +8,7 @@
 //! - [`Lease`] cuts a spoke off from other regions, and workers from jobs, while the hub is not heard.
 //! - `views` hands views of regions to [`crate::region::views::HubViews`]; the regions that were put at the hub go to the discovery, and
 //!   the pools of workers to the journal.
+//! - [`crate::region::Drills`] gets the failover drill of the feed, and the hub its counts.
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
 //!
@@ -47,4 +48,4 @@ pub use pull::Pull;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use request::JOB_NOT_INDEXED;
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};
-pub use views::{FEED_HEADER, FeedPools, WITH_POOLS, WITH_REGIONS, WITH_VIEWS};
+pub use views::{FEED_HEADER, FeedPools, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS};

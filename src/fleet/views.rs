@@ -21,6 +21,9 @@ pub(super) fn take_views(views: &HubViews, data: &str) {
 /// The value of a further such header where it wants the pools of workers that were put at the hub.
 pub const WITH_POOLS: &str = "pools";
 
+/// The value of a further such header where it takes part in failover drills.
+pub const WITH_DRILLS: &str = "drill";
+
 /// An event `pools` of a feed: all pools that were put at the hub, at the beginning and after each change of them. Shape: JSON; a later hub
 /// may add members.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]

@@ -16,7 +16,8 @@ use super::access::Caller;
 use super::bodies;
 use super::copies;
 use super::credentials::{Certificate, caller};
-use super::endpoint::{Endpoint, JOBS, POOLS, PROMOTIONS, REGIONS};
+use super::drill;
+use super::endpoint::{DRILLS, Endpoint, JOBS, POOLS, PROMOTIONS, REGIONS};
 use super::feed::{self, Wants};
 use super::figures;
 use super::fleet::Refused;
@@ -34,7 +35,7 @@ use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{FEED_HEADER, Status, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, is_name};
+use crate::fleet::{FEED_HEADER, Status, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, is_name};
 use crate::net::origin::Page;
 use crate::switch::Version;
 
@@ -121,6 +122,10 @@ async fn answered(
         Endpoint::SetSwitch
         | Endpoint::EndSwitch
         | Endpoint::Throttle
+        | Endpoint::Promote
+        | Endpoint::StopPromotion
+        | Endpoint::OrderDrill
+        | Endpoint::StopDrill
         | Endpoint::PutRegion
         | Endpoint::DeleteRegion
         | Endpoint::PutPool
@@ -141,18 +146,14 @@ async fn answered(
         Endpoint::Copy => document(&copies::show(&hub, &query).await?),
         Endpoint::Job if replicas::is_asked(head.uri.path(), &query) => document(&replicas::list(&hub, &query).await?),
         Endpoint::Job => document(&jobs::look_up(&hub, head.uri.path().strip_prefix(JOBS), &query).await?),
-        Endpoint::Promote => {
-            let of = Rc::clone(&hub);
-            let change = async move { promotion::promote(of, &caller, &query).await };
-            document(&in_task(&hub, Box::pin(change)).await?)
-        }
         Endpoint::Promotions => document(&promotion::list(&hub).await?),
-        Endpoint::Promotion => document(&promotion::show(&hub, named(&head.uri), &query).await?),
-        Endpoint::StopPromotion => {
-            let (of, id) = (Rc::clone(&hub), named(&head.uri).to_owned());
-            let change = async move { promotion::stop(of, &id, &query).await };
-            document(&in_task(&hub, Box::pin(change)).await?)
+        Endpoint::Promotion => document(&promotion::show(&hub, last(head.uri.path(), PROMOTIONS), &query).await?),
+        Endpoint::TakeDrill => {
+            drill::take(&hub, &caller, &body)?;
+            empty(StatusCode::NO_CONTENT)
         }
+        Endpoint::Drills => document(&drill::list(&hub).await?),
+        Endpoint::Drill => document(&drill::show(&hub, last(head.uri.path(), DRILLS)).await?),
         Endpoint::Regions => document(&regions::list(&hub).await?),
         Endpoint::Pools => document(&pools::list(&hub).await?),
         Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
@@ -161,7 +162,7 @@ async fn answered(
     })
 }
 
-/// Carries out the order of an operator about a switch, a region or a pool.
+/// Carries out the order of an operator.
 async fn carry_out(
     hub: Rc<Hub>,
     endpoint: Endpoint,
@@ -178,16 +179,15 @@ async fn carry_out(
         Endpoint::DeleteRegion => regions::delete(hub, &caller, id, &query).await,
         Endpoint::PutPool => pools::put(hub, &caller, name, &query, &body).await,
         Endpoint::DeletePool => pools::delete(hub, &caller, name, &query).await,
+        Endpoint::Promote => promotion::promote(hub, &caller, &query).await,
+        Endpoint::StopPromotion => promotion::stop(hub, last(&path, PROMOTIONS), &query).await,
+        Endpoint::OrderDrill => drill::order(hub, &caller, &query).await,
+        Endpoint::StopDrill => drill::stop(hub, &caller, last(&path, DRILLS)).await,
         _ if !query.is_empty() => {
             Err(Refusal::bad_request("expected no query: the members of the body say it all".to_owned()))
         }
         _ => switches::throttle(hub, &caller, &body).await,
     }
-}
-
-/// The name of the promotion in a path.
-fn named(uri: &http::Uri) -> &str {
-    last(uri.path(), PROMOTIONS)
 }
 
 /// The part of a path behind its beginning.
@@ -241,7 +241,12 @@ async fn opened_feed(
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message));
     }
     let wants = |word: &str| headers.get_all(FEED_HEADER).iter().any(|wanted| wanted == word);
-    let wants = Wants { views: wants(WITH_VIEWS), regions: wants(WITH_REGIONS), pools: wants(WITH_POOLS) };
+    let wants = Wants {
+        views: wants(WITH_VIEWS),
+        regions: wants(WITH_REGIONS),
+        pools: wants(WITH_POOLS),
+        drills: wants(WITH_DRILLS),
+    };
     let mut response = Response::new(feed::body(hub, caller, name, known, wants));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

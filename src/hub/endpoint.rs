@@ -10,12 +10,14 @@ use crate::fleet::{
 };
 use crate::policy::QUESTION_BYTES_MAX;
 use crate::region::discovery::PUT_REGION_BYTES_MAX;
-use crate::switch::ThrottleRequest;
+use crate::switch::{DrillReport, ThrottleRequest};
 
 /// Before the tracking id of a job in a path.
 pub(super) const JOBS: &str = "/v1/federation/jobs/";
 /// Before the name of a promotion in a path.
 pub(super) const PROMOTIONS: &str = "/v1/hub/promotions/";
+/// Before the name of a failover drill in a path.
+pub(super) const DRILLS: &str = "/v1/hub/drills/";
 /// Before the id of a region in a path. Spec: RFC-0001 §3.
 pub(super) const REGIONS: &str = "/v1/federation/regions/";
 /// Before the name of a pool of workers in a path. Spec: fair-scheduling 10.1.
@@ -74,6 +76,16 @@ pub(super) enum Endpoint {
     Promotion,
     /// `DELETE /v1/hub/promotions/{id}`: its end.
     StopPromotion,
+    /// `POST /v1/hub/drills`: an order for a failover drill.
+    OrderDrill,
+    /// `GET /v1/hub/drills`: all of them.
+    Drills,
+    /// `GET /v1/hub/drills/{id}`: the report of one.
+    Drill,
+    /// `DELETE /v1/hub/drills/{id}`: its end.
+    StopDrill,
+    /// `PUT /v1/hub/drill`: the counts of one sidecar.
+    TakeDrill,
     /// `POST /v1/federation/route`: where a job would go by this hub's view of the regions.
     Route,
     /// `GET /v1/federation/regions`: those that operators have put here.
@@ -133,20 +145,23 @@ impl Endpoint {
             _ if path.starts_with(PROMOTIONS) => {
                 &[(Method::GET, Self::Promotion), (Method::DELETE, Self::StopPromotion)]
             }
+            "/v1/hub/drill" => &[(Method::PUT, Self::TakeDrill)],
+            "/v1/hub/drills" => &[(Method::GET, Self::Drills), (Method::POST, Self::OrderDrill)],
+            _ if path.starts_with(DRILLS) => &[(Method::GET, Self::Drill), (Method::DELETE, Self::StopDrill)],
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
             _ => return Err(None),
         };
         let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
         found.ok_or(Some(match path {
-            "/v1/hub/status" => "PUT",
+            "/v1/hub/status" | "/v1/hub/drill" => "PUT",
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
             "/api/limits/throttle" | "/v1/hub/changes" | "/v1/federation/route" => "POST",
             "/v1/hub/bodies" => "GET, POST",
             "/v1/hub/figures" => "GET, PUT",
             "/v1/hub/switches" => "GET, PUT, DELETE",
-            "/v1/hub/promotions" => "GET, POST",
-            _ if path.starts_with(PROMOTIONS) => "GET, DELETE",
+            "/v1/hub/promotions" | "/v1/hub/drills" => "GET, POST",
+            _ if path.starts_with(PROMOTIONS) || path.starts_with(DRILLS) => "GET, DELETE",
             _ if path.starts_with(REGIONS) => "PUT, DELETE",
             _ if path.starts_with(POOLS) => "GET, PUT, DELETE",
             _ => "GET",
@@ -165,6 +180,7 @@ impl Endpoint {
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
             Self::Route => QUESTION_BYTES_MAX,
             Self::Throttle => ThrottleRequest::BYTES_MAX,
+            Self::TakeDrill => DrillReport::BYTES_MAX,
             Self::PutRegion => PUT_REGION_BYTES_MAX,
             Self::PutPool => PUT_POOL_BYTES_MAX,
             _ => 0,
@@ -179,20 +195,28 @@ impl Endpoint {
             | Self::Reports
             | Self::Grants
             | Self::TakeFigures
+            | Self::TakeDrill
             | Self::ClaimKey
             | Self::SettleKey
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies | Self::Copy => Need::Hub,
             Self::Job | Self::Route | Self::Regions | Self::Pools | Self::Pool | Self::Figures => Need::Reader,
-            Self::Sidecars | Self::Switches | Self::Outcomes | Self::Limits | Self::Promotions | Self::Promotion => {
-                Need::Operator(Scope::Read)
-            }
+            Self::Sidecars
+            | Self::Switches
+            | Self::Outcomes
+            | Self::Limits
+            | Self::Promotions
+            | Self::Promotion
+            | Self::Drills
+            | Self::Drill => Need::Operator(Scope::Read),
             Self::SetSwitch
             | Self::EndSwitch
             | Self::Throttle
             | Self::Promote
             | Self::StopPromotion
+            | Self::OrderDrill
+            | Self::StopDrill
             | Self::PutRegion
             | Self::DeleteRegion
             | Self::PutPool

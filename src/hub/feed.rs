@@ -4,7 +4,8 @@
 //! version already, and after each change; for a sidecar that wants them, an event `views` with [`crate::region::views::FeedViews`] as its data
 //! whenever a region was probed or polled; for one that discovers regions by its hub, an event `regions` with
 //! [`crate::region::discovery::FeedRegions`] at the beginning, after each change of them, and every few seconds; for one that wants them, an event
-//! `pools` with [`crate::fleet::FeedPools`] at the beginning and after each change of them; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
+//! `pools` with [`crate::fleet::FeedPools`] at the beginning and after each change of them; for one that takes part in failover drills, an event `drill` with
+//! [`FeedDrill`] at the beginning and after each change of the drill; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
 //! that the sidecar knows that the hub is there.
 
 use std::convert::Infallible;
@@ -18,6 +19,7 @@ use http_body_util::StreamBody;
 use tokio::sync::watch;
 
 use super::access::Caller;
+use super::drill_desk::Latest;
 use super::put_pools::PutPools;
 use super::record::State;
 use super::registry::PutRegions;
@@ -25,7 +27,7 @@ use super::response::Body;
 use super::state::Hub;
 use super::views::Made;
 use crate::region::discovery::{FeedRegion, FeedRegions};
-use crate::switch::{FeedSwitches, Version};
+use crate::switch::{FeedDrill, FeedSwitches, Version};
 
 /// Between two signs of life. A sidecar takes three missed ones for the loss of the hub.
 pub(super) const BEAT: Duration = Duration::from_secs(3);
@@ -42,6 +44,8 @@ pub(super) struct Wants {
     pub(super) regions: bool,
     /// The pools of workers that were put at this hub.
     pub(super) pools: bool,
+    /// Failover drills.
+    pub(super) drills: bool,
 }
 
 /// The last event about regions: none before the first one.
@@ -67,12 +71,17 @@ struct Feed {
     said: Option<Said>,
     /// The last event about pools, none before the first one; none where the sidecar wants none.
     named: Option<Option<Arc<PutPools>>>,
+    /// The last drill; none where the sidecar takes part in none.
+    drills: Option<watch::Receiver<Option<Arc<Latest>>>>,
+    /// The drill that the last event about one named, none before the first one; and for none of them, the inner one.
+    drilled: Option<Option<String>>,
 }
 
 /// The events for a sidecar that has this version.
 pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Version>, wants: Wants) -> Body {
     let (states, ending, caller) = (hub.follow(), hub.follow_ending(), caller.clone());
     let views = hub.views.as_ref().filter(|_| wants.views).map(|views| views.follow());
+    let drills = wants.drills.then(|| hub.drills.follow());
     let feed = Feed {
         hub,
         name,
@@ -85,6 +94,8 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
         sent: None,
         said: wants.regions.then_some(None),
         named: wants.pools.then_some(None),
+        drills,
+        drilled: None,
     };
     let events = futures_util::stream::unfold((feed, true), |(mut feed, is_first)| async move {
         let event = feed.next(is_first).await?;
@@ -96,12 +107,18 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
 impl Feed {
     /// The next event; none where this hub ends or may lack changes of other hubs, so that the sidecar asks another one.
     async fn next(&mut self, is_first: bool) -> Option<Bytes> {
-        if !is_first && self.unsent_views().is_none() && !self.owes_regions() && !self.owes_pools() {
+        if !is_first
+            && self.unsent_views().is_none()
+            && !self.owes_regions()
+            && !self.owes_pools()
+            && self.owed_drill().is_none()
+        {
             // The senders live as long as the hub, which this holds.
             tokio::select! {
                 _ = self.states.changed() => {}
                 _ = self.ending.changed() => {}
                 () = views_changed(self.views.as_mut()) => {}
+                () = drill_changed(self.drills.as_mut()) => {}
                 () = tokio::time::sleep(BEAT) => {}
             }
         }
@@ -113,7 +130,8 @@ impl Feed {
         }
         let current = Arc::clone(&self.states.borrow_and_update());
         if self.known.as_ref() == Some(&current.version) {
-            let event = self.pools_event(&current).or_else(|| self.regions_event(&current));
+            let event =
+                self.drill_event().or_else(|| self.pools_event(&current)).or_else(|| self.regions_event(&current));
             let event = event.or_else(|| self.views_event());
             return Some(event.unwrap_or_else(|| self.sign_of_life()));
         }
@@ -167,6 +185,21 @@ impl Feed {
         Some(Bytes::from(format!("event: pools\ndata: {}\n\n", serde_json::json!(current.pools.event()))))
     }
 
+    /// The drill, or the word that there is none, where the last event said otherwise.
+    fn owed_drill(&self) -> Option<FeedDrill> {
+        let latest = self.drills.as_ref()?.borrow().clone();
+        let drill = latest.and_then(|it| it.drill.sent(self.hub.clock.unix_ms()));
+        let is_said = self.drilled.as_ref().is_some_and(|said| *said == drill.as_ref().map(|it| it.id.clone()));
+        (!is_said).then_some(FeedDrill { drill })
+    }
+
+    fn drill_event(&mut self) -> Option<Bytes> {
+        let owed = self.owed_drill()?;
+        let event = format!("event: drill\ndata: {}\n\n", serde_json::json!(owed));
+        self.drilled = Some(owed.drill.map(|it| it.id));
+        Some(Bytes::from(event))
+    }
+
     fn views_event(&mut self) -> Option<Bytes> {
         let made = self.sent.insert(self.unsent_views()?);
         Some(Bytes::from(made.event(self.hub.clock.now())))
@@ -184,6 +217,13 @@ impl Drop for Feed {
 async fn views_changed(views: Option<&mut watch::Receiver<Option<Arc<Made>>>>) {
     match views {
         Some(views) => drop(views.changed().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn drill_changed(drills: Option<&mut watch::Receiver<Option<Arc<Latest>>>>) {
+    match drills {
+        Some(drills) => drop(drills.changed().await),
         None => std::future::pending().await,
     }
 }

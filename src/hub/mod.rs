@@ -15,6 +15,7 @@
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
 //! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
+//! - `drill` has failover drills; `drill_desk` has the last one, and `drill_order` is its row of the record.
 //! - `routing` answers the questions of spokes about jobs by these views.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
 //! - `serve` has the sockets, `endpoint` the table of paths, `answer` the answers.
@@ -32,6 +33,9 @@ mod conflict_counts;
 mod conflicts;
 mod copies;
 mod credentials;
+mod drill;
+mod drill_desk;
+mod drill_order;
 mod endpoint;
 mod feed;
 mod figures;

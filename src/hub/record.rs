@@ -8,6 +8,8 @@ mod body;
 mod conflict;
 mod conflicts;
 mod content;
+mod drill;
+mod drills;
 mod postgres;
 mod postgres_error;
 mod promotions;
@@ -26,6 +28,7 @@ pub(super) use content::{
     Outcomes, PRUNED_AT_ONCE, PromotionJob, Promotions, ReportsEnd, SavedKey, SavedLimit, SavedPromotion, SavedReport,
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
+pub(super) use drill::{SavedCounts, SavedDrill};
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
 use sqlite::Sqlite;

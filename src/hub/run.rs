@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::admin;
 use super::body_store::BodiesError;
 use super::conflicts;
+use super::drill;
 use super::follow::{
     Failures, follow_record, keep_inventory, load, prune_bodies, prune_index, prune_keys, prune_reports, save_inventory,
 };
@@ -224,6 +225,7 @@ async fn serve_loaded(
         () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
         () = conflicts::run(hub) => Err(RunError::Ended("conflicts")),
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
+        () = drill::run(hub) => Err(RunError::Ended("drills")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
         () = pull(hub) => Err(RunError::Ended("replication")),
         () = prune_bodies(hub) => Err(RunError::Ended("bodies")),

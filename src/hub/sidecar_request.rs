@@ -6,6 +6,7 @@ use super::access::Caller;
 use super::response::Refusal;
 use super::state::Hub;
 use crate::fleet::{BodiesRequest, ChangesRequest, FiguresReport, GrantRequest, KeyRequest, Reports};
+use crate::switch::DrillReport;
 
 /// A document of a sidecar that has reported its status before.
 pub(super) trait SidecarRequest: Sized {
@@ -50,6 +51,7 @@ macro_rules! sidecar_requests {
 sidecar_requests! {
     Reports: "the reports of a sidecar";
     FiguresReport: "the figures of a sidecar's pools";
+    DrillReport: "the counts of a sidecar in a drill";
     GrantRequest: "a request for grants";
     KeyRequest: "a claim of a key, or its end";
 }

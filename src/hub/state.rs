@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::access::{Access, Caller};
 use super::audit::{AuditRow, Entry};
+use super::drill_desk::DrillDesk;
 use super::fleet::Fleet;
 use super::index::Index;
 use super::limits::Limits;
@@ -55,6 +56,8 @@ pub(super) struct Hub {
     pub(super) report_places: Semaphore,
     /// The fleet limits that it grants parts of.
     pub(super) limits: Limits,
+    /// The last failover drill.
+    pub(super) drills: DrillDesk,
     /// The index of jobs; none where it keeps none.
     pub(super) index: Option<Index>,
     /// The regions that it probes; none where it probes nothing.
@@ -89,6 +92,7 @@ impl Hub {
             change_places: Semaphore::new(JOBS_AT_ONCE),
             report_places: Semaphore::new(REPORTS_AT_ONCE),
             limits: Limits::default(),
+            drills: DrillDesk::default(),
             index: None,
             views: None,
             copies_in: Regions::new(COPY_WAIT),

@@ -54,10 +54,10 @@ pub use machine::{
 pub use refusal::Refusal;
 pub use region_set::RegionSet;
 pub use route::{
-    ANSWER_BYTES_MAX, Answered, DecidedBy, Decision, Demand, Explanation, Fallen, Grounds, Inputs, Origin, Part,
-    PermittedRegions, QUESTION_BYTES_MAX, RETRY_HUB, RouteAnswer, RouteQuestion, Scored, Together, answer, explain,
-    explain_answered, has_tags, means_local, permits, permitted_regions, route, route_answered, route_on, route_within,
-    settle, together,
+    ANSWER_BYTES_MAX, Answered, DecidedBy, Decision, Demand, DrillKept, DrillPart, Drilled, Explanation, Fallen,
+    Grounds, Inputs, Origin, Part, PermittedRegions, QUESTION_BYTES_MAX, RETRY_HUB, RouteAnswer, RouteQuestion, Scored,
+    Together, answer, explain, explain_answered, has_tags, means_local, permits, permitted_regions, route,
+    route_answered, route_on, route_within, settle, together,
 };
 pub use schedule::{
     Asker as QueueAsker, Call as QueueCall, Depth as QueueDepth, Dispatched, End as QueueCallEnd, Figures, FiguresSum,
@@ -65,5 +65,6 @@ pub use schedule::{
     QueueFigures, Rules as QueueRules, ShardTurns, ShownList, Starving, Tally, Turns as QueueTurns,
 };
 pub use view::{
-    Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings, TENANT_KEY, View,
+    Drill, DrillNumbers, Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings,
+    TENANT_KEY, View,
 };

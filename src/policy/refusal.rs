@@ -24,6 +24,9 @@ words! {
         /// A switch isolates it.
         #[error("isolated by the operator")]
         Isolated = "isolated",
+        /// A drill keeps this job from it; it comes last.
+        #[error("left for a failover drill")]
+        Drilled = "drill",
         /// This sidecar is a spoke that does not hear its hub, and the region is not its own.
         #[error("no region but the local one gets jobs until the hub is heard again")]
         HubLost = "hub_lost",

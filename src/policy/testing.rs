@@ -74,7 +74,7 @@ pub(crate) fn healthy(config: &Config) -> View {
 
 /// Inputs without traffic of our own.
 pub(crate) fn inputs(now: Instant, seed: u64) -> Inputs<'static> {
-    Inputs { now, draw: Draw::from_seed(seed), turn: seed, live: &NoTraffic }
+    Inputs { now, draw: Draw::from_seed(seed), turn: seed, live: &NoTraffic, drill: &0 }
 }
 
 /// The candidates' ids in order, with a blank between.

@@ -4,6 +4,7 @@
 //! Fields hold region ids, closed words, job and request ids; never a job's content.
 
 mod discovery;
+mod drill;
 mod hub;
 mod outcome;
 mod scheduling;
@@ -20,6 +21,7 @@ pub use discovery::{
     discovery_cache_failed, discovery_cache_ignored, discovery_changed, discovery_looked, discovery_rejected,
     discovery_unproven,
 };
+pub use drill::{drill_ended, drill_started, hub_drill_ended, hub_drill_refused, hub_drill_started, hub_drill_waits};
 pub use hub::{
     hub_bodies_dropped, hub_bodies_pull_failed, hub_bodies_pull_returns, hub_bodies_refused, hub_body_unreadable,
     hub_changes_refused, hub_config_refused, hub_conflict, hub_connected, hub_cut_off, hub_fetch_waits,

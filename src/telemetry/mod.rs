@@ -17,10 +17,10 @@ pub use access::{AccessEvent, AccessJob};
 pub use log::{LogError, LogHandle, init, install_panic_hook};
 pub use metrics::{
     AttemptOutcome, Breaker, CertificateKind, ConnectResult, Counter, DiscoveryChange, DiscoveryLook,
-    DiscoveryRejection, DiscoverySource, DiscoveryState, FailoverReason, Gauge, HeadRejection, Held, Histogram, HubKey,
-    HubQuestion, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics, OpenFate, PoolState,
-    ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, RepeatedId, ReplayBy, Resolution, Scope,
-    SpoolFate, SpoolResult, StatusClass,
+    DiscoveryRejection, DiscoverySource, DiscoveryState, DrillJob, DrillMetrics, FailoverReason, Gauge, HeadRejection,
+    Held, Histogram, HubKey, HubQuestion, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics,
+    OpenFate, PoolState, ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, RepeatedId, ReplayBy,
+    Resolution, Scope, SpoolFate, SpoolResult, StatusClass,
 };
 pub use process_counts::{dropped_lines, panics};
 pub use ration::{Kind as LineKind, Ration, Rations};

@@ -1,12 +1,12 @@
 //! The record of several hubs in PostgreSQL, over up to six connections of each hub, and one more while an index is built.
 //!
-//! Every decision is one statement, so that it is safe behind a pooler, and so that a lost connection leaves nothing half done. A commit
-//! waits for as long as the server's `synchronous_commit` wants; no statement is cancelled, because the server reports the commit whose wait
-//! for a standby was cancelled as durable.
+//! Every decision is one statement: safe behind a pooler, and a lost connection leaves nothing half done. A commit waits for as long as the server's
+//! `synchronous_commit` wants; no statement is cancelled, because the server reports a commit whose wait for a standby was cancelled as durable.
 
 mod bodies;
 pub(super) mod conflict;
 mod connect;
+pub(super) mod drill;
 pub(super) mod index;
 mod keys;
 mod line;

@@ -4,6 +4,7 @@
 
 mod bodies;
 pub(super) mod conflict;
+pub(super) mod drill;
 pub(super) mod index;
 mod keys;
 mod limits;

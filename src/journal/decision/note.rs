@@ -270,6 +270,12 @@ impl Note {
         tried && self.refusal.is_none() && self.status < 500 && self.moved.is_none()
     }
 
+    /// The first try: the place of its region in the registry, how it ended, and the status of the answer, 0 without one.
+    #[must_use]
+    pub fn first_try(&self) -> Option<(RegionIndex, AttemptOutcome, u16)> {
+        self.tries().next().map(|it| (RegionIndex::new(it.region.into()), it.outcome, it.status))
+    }
+
     fn tries(&self) -> impl Iterator<Item = &Try> {
         self.tries.iter().take(usize::from(self.try_count)).flatten()
     }

@@ -84,7 +84,7 @@ pub fn answer(view: &View, question: &RouteQuestion, now: Instant) -> RouteAnswe
     let live: &dyn Live = traffic.as_ref().map_or(&NoTraffic, |it| it);
     let mut rankings = moments(seed, turn).take(usize::from(count)).map(|(draw, turn)| {
         let mut ranking = Ranking::default();
-        let decided = decide_by(&asked, &job, &plan, Inputs { now, draw, turn, live }, &mut ranking);
+        let decided = decide_by(&asked, &job, &plan, Inputs { now, draw, turn, live, drill: &0 }, &mut ranking);
         (decided.ok(), ranking)
     });
     let (first, ranking) = rankings.next().unwrap_or_default();

@@ -79,6 +79,8 @@ pub(super) fn usable_in(view: &View, index: RegionIndex, refusal: Refusal, now: 
         Refusal::NotCompared | Refusal::PinnedElsewhere | Refusal::NotPermitted | Refusal::Excluded => return None,
         Refusal::Drained | Refusal::Evacuated | Refusal::Isolated => RETRY_DRAINED,
         Refusal::HubLost => RETRY_HUB,
+        // No call is refused for it: without another region a drill leaves the job alone.
+        Refusal::Drilled => RETRY_MIN,
         Refusal::Unhealthy => view.settings.health_interval,
         Refusal::BreakerOpen => {
             let until = view.region(index).open_until;

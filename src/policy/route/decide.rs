@@ -1,9 +1,10 @@
-//! The only control flow of routing. A live call comes through [`route_on`] or [`route_within`], the dry run through [`decide`]; all three
+//! The only control flow of routing. A live call comes through [`route_by`] or [`route_within`], the dry run through [`decide`]; all three
 //! admit, rank and shorten in the same functions.
 
 use std::time::Instant;
 
 use super::candidate::{admit, last_good, retry_otherwise, usable_in};
+use super::drill_part::Drilled;
 use super::grounds::Grounds;
 use super::plan::{Permitted, Plan};
 use super::ranking::{Context, Inputs, Ranking, Reason, Slot, Standing};
@@ -36,6 +37,8 @@ pub struct Decision {
     ///
     /// Shape: at least one, none twice, at most `1 + max_redirects`, and one when failover is off.
     pub candidates: Candidates,
+    /// Its part in a drill of the region that it would go to first.
+    pub drilled: Option<Drilled>,
 }
 
 impl Decision {
@@ -46,19 +49,15 @@ impl Decision {
     }
 }
 
-/// Chooses the regions that a job is tried in.
+/// Chooses the regions that a job is tried in by a view, without a look at its drill; see [`super::route_on`].
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
-#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "for tests; the program writes down why"))]
-pub fn route(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Result<Decision, RouteError> {
-    route_on(view, job, inputs, &mut Grounds::default())
-}
-
-/// As [`route`], and writes the origin of the strategy, the matched rule and the refused regions into `grounds`. When the job's own
-/// attributes are invalid, no region is compared and `grounds` lists none.
-///
-/// Errors: [`RouteError`], with all that the error document needs.
-pub fn route_on(view: &View, job: &Job<'_>, inputs: Inputs<'_>, grounds: &mut Grounds) -> Result<Decision, RouteError> {
+pub(super) fn route_by(
+    view: &View,
+    job: &Job<'_>,
+    inputs: Inputs<'_>,
+    grounds: &mut Grounds,
+) -> Result<Decision, RouteError> {
     grounds.fallen.clear();
     let plan = Plan::of(view, job)?;
     (grounds.origin, grounds.rule) = (plan.origin, plan.rule);
@@ -105,7 +104,7 @@ fn settled(orders: &Orders, view: &View, plan: &Plan<'_>, job: &Job<'_>, inputs:
 }
 
 /// Chooses the regions that several jobs of one call are tried in: as for `job`, but only among the regions that each of them may go to.
-/// Writes `grounds` as [`route_on`] does.
+/// Writes `grounds` as [`super::route_on`] does.
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
 pub fn route_within(
@@ -194,7 +193,7 @@ pub(super) fn candidates(
 }
 
 const fn context<'a, 'j>(view: &'a View, job: &'a Job<'j>, plan: &Plan<'_>, inputs: Inputs<'a>) -> Context<'a, 'j> {
-    let Inputs { now, draw, turn, live } = inputs;
+    let Inputs { now, draw, turn, live, .. } = inputs;
     Context { view, job, local: plan.local, hint: plan.hint, now, draw, turn, live }
 }
 
@@ -202,7 +201,7 @@ fn decision(view: &View, plan: &Plan<'_>, candidates: Candidates) -> Decision {
     let restricted = plan.pinned || !matches!(plan.permitted, Permitted::All);
     let by_turn = plan.varies_by_turn(view);
     let (strategy, pinned, home) = (plan.strategy, plan.pinned, plan.meant_for());
-    Decision { strategy, pinned, restricted, by_turn, home, candidates }
+    Decision { strategy, pinned, restricted, by_turn, home, candidates, drilled: None }
 }
 
 /// The region that was well last, as the only candidate of a job that no region can take.

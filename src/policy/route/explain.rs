@@ -38,8 +38,8 @@ pub struct Scored {
     pub reason: String,
 }
 
-/// Takes the decision that [`super::route()`] takes on the same inputs, with its reasons.
-pub fn explain(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Explanation {
+/// Takes the decision of a view, without a look at its drill, with its reasons; see [`super::explain()`].
+pub(super) fn explained(view: &View, job: &Job<'_>, inputs: Inputs<'_>) -> Explanation {
     let mut ranking = Ranking::default();
     let outcome = decide(view, job, inputs, &mut ranking);
     Explanation { strategy: ranking.strategy, outcome, candidates: scored(view, &ranking) }

@@ -1,12 +1,15 @@
 //! The decision that every request takes: which regions a job may be tried in, in which order, and why.
 //!
 //! `plan` says where a job may go and by which strategy; `candidate` admits or refuses each region; `strategy` ranks; `shortlist`
-//! says how far failover may go; `reach` says where a job may go in any state of the regions. `decide` is the control flow over them, for live calls and for the dry run alike.
+//! says how far failover may go; `reach` says where a job may go in any state of the regions. `decide` is the control flow over them, for live calls and for the dry run alike; `drill` takes
+//! it a second time without a region where a drill is on.
 
 mod answer;
 mod answered;
 mod candidate;
 mod decide;
+mod drill;
+mod drill_part;
 mod exact;
 mod explain;
 mod grounds;
@@ -22,8 +25,10 @@ mod together;
 pub use answer::{ANSWER_BYTES_MAX, RouteAnswer, answer};
 pub use answered::{Answered, explain_answered, route_answered};
 pub use candidate::RETRY_HUB;
-pub use decide::{Decision, permits, route, route_on, route_within};
-pub use explain::{Explanation, Scored, explain};
+pub use decide::{Decision, permits, route_within};
+pub use drill::{explain, route, route_on};
+pub use drill_part::{DrillKept, DrillPart, Drilled};
+pub use explain::{Explanation, Scored};
 pub use grounds::{DecidedBy, Fallen, Grounds, Origin};
 pub use plan::has_tags;
 pub use question::{QUESTION_BYTES_MAX, RouteQuestion};

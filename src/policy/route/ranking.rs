@@ -8,7 +8,7 @@ use crate::base::{Draw, Strategy};
 use crate::policy::index::RegionIndex;
 use crate::policy::job::Job;
 use crate::policy::refusal::Refusal;
-use crate::policy::view::{FigureKind, Live, View};
+use crate::policy::view::{DrillNumbers, FigureKind, Live, View};
 
 /// The inputs of a decision besides the view and the job.
 #[derive(Clone, Copy)]
@@ -22,6 +22,8 @@ pub struct Inputs<'a> {
     pub turn: u64,
     /// The calls of this sidecar in progress.
     pub live: &'a dyn Live,
+    /// The numbers by which a drill draws jobs.
+    pub drill: &'a dyn DrillNumbers,
 }
 
 impl std::fmt::Debug for Inputs<'_> {

@@ -3,6 +3,7 @@
 //! While all is well, the order of most strategies depends on nothing but the turn or a draw, and not on the time. Then a
 //! decision costs the same however many regions there are. Where anything else matters, each job is decided for itself.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::decide::candidates;
@@ -16,10 +17,18 @@ use crate::policy::machine::{GuardClass, GuardState};
 use crate::policy::refusal::Refusal;
 use crate::policy::view::{Cache, NoTraffic, Orders, RegionView, View, WeightTable};
 
-/// Computes the orders that are the same for all jobs. To be called when the view is complete: nothing in it may change
+/// Computes the orders that are the same for all jobs, and the view that a drill decides by. To be called when the view is complete: nothing in it may change
 /// afterwards.
 pub fn settle(view: &mut View, now: Instant) {
     view.settled = Cache(orders(view, now));
+    if let Some(drill) = view.drill.take() {
+        let mut without = view.clone();
+        if let Some(region) = without.regions.get_mut(drill.region.get()) {
+            region.is_drilled = true;
+        }
+        without.settled = Cache(orders(&without, now));
+        view.drill = Some(Arc::new(drill.by(without)));
+    }
 }
 
 /// The orders of a view, where it has any.
@@ -33,7 +42,7 @@ fn orders(view: &View, now: Instant) -> Option<Orders> {
     let now = from.map_or(now, |from| from.max(now));
     let ranked = |strategy| {
         let (job, plan) = (Job::plain(""), Plan::anywhere(view, strategy));
-        let inputs = Inputs { now, draw: Draw::from_seed(0), turn: 0, live: &NoTraffic };
+        let inputs = Inputs { now, draw: Draw::from_seed(0), turn: 0, live: &NoTraffic, drill: &0 };
         let mut ranking = Ranking::default();
         (candidates(view, &job, &plan, inputs, &mut ranking), ranking)
     };

@@ -1,5 +1,6 @@
 //! The snapshot of all regions that every decision reads, and the parts of the configuration that decisions read.
 
+mod drill;
 mod load;
 mod orders;
 mod pauses;
@@ -8,6 +9,7 @@ mod settings;
 mod snapshot;
 mod weight_table;
 
+pub use drill::{Drill, DrillNumbers};
 pub(super) use load::corrected;
 pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
 pub(super) use orders::Orders;

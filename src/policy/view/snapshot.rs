@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::drill::Drill;
 use super::load::LoadFigures;
 use super::orders::Orders;
 use super::pauses::Pauses;
@@ -31,6 +32,8 @@ pub struct View {
     pub fetch_waits: bool,
     /// The queues, types and tenants that switches pause; none while there are none.
     pub pauses: Option<Arc<Pauses>>,
+    /// The drill in force.
+    pub drill: Option<Arc<Drill<Self>>>,
     /// The part of the configuration that routing reads.
     pub settings: Arc<Settings>,
     /// The orders that are the same for all jobs, as long as nothing here changes.
@@ -91,6 +94,8 @@ pub struct RegionView {
     pub switch: Option<SwitchKind>,
     /// Whether it gets nothing that is routed, because this sidecar is a spoke that does not hear its hub.
     pub is_cut_off: bool,
+    /// Whether it counts as one that has fallen out, in the view that a drill decides by.
+    pub is_drilled: bool,
     /// Whether it answers nothing, without refusing anything: flexible jobs go elsewhere while there is another candidate.
     pub silent: bool,
     /// When its last probe ended, for display. Units: milliseconds since the Unix epoch.
@@ -135,6 +140,7 @@ impl RegionView {
             held: false,
             switch: None,
             is_cut_off: false,
+            is_drilled: false,
             silent: false,
             last_probe_unix_ms: None,
             own_probe_at: None,
@@ -192,7 +198,7 @@ impl RegionView {
             return Some(Refusal::Drained);
         }
         // Hardly ever either, and then nothing else is looked at.
-        if (self.switch.is_some() || self.is_cut_off)
+        if (self.switch.is_some() || self.is_cut_off || self.is_drilled)
             && let Some(refusal) = self.taken_out(is_bound)
         {
             return Some(refusal);
@@ -217,6 +223,7 @@ impl RegionView {
             Some(SwitchKind::Isolate) => Some(Refusal::Isolated),
             Some(SwitchKind::Evacuate) => Some(Refusal::Evacuated),
             Some(SwitchKind::Drain) if !is_bound() => Some(Refusal::Drained),
+            _ if self.is_drilled => Some(Refusal::Drilled),
             Some(_) | None => None,
         }
     }
@@ -230,7 +237,8 @@ impl View {
         let regions = config.regions.iter().map(RegionView::unprobed).collect();
         let (local, settled) = (settings.local, Cache::default());
         let (maintenance, fetch_waits) = (false, false);
-        let mut view = Self { regions, local, maintenance, fetch_waits, pauses: None, settings, settled };
+        let (pauses, drill) = (None, None);
+        let mut view = Self { regions, local, maintenance, fetch_waits, pauses, drill, settings, settled };
         // There is no picture of the hub's before it is heard.
         view.set_hub_lost(true);
         view
@@ -239,8 +247,8 @@ impl View {
     /// A view of regions in these states, for a question of a spoke.
     pub(in crate::policy) fn framed(regions: Vec<RegionView>, settings: Settings) -> Self {
         let (settings, settled) = (Arc::new(settings), Cache::default());
-        let (maintenance, fetch_waits, pauses) = (false, false, None);
-        Self { regions, local: settings.local, maintenance, fetch_waits, pauses, settings, settled }
+        let (maintenance, fetch_waits, pauses, drill) = (false, false, None, None);
+        Self { regions, local: settings.local, maintenance, fetch_waits, pauses, drill, settings, settled }
     }
 
     /// The region with this id, compared exactly.

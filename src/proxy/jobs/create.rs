@@ -122,7 +122,8 @@ pub(crate) async fn to_region(
 
 fn only(index: RegionIndex) -> Decision {
     let candidates = std::iter::once(index).collect();
-    Decision { strategy: Strategy::DEFAULT, pinned: true, restricted: true, by_turn: false, home: None, candidates }
+    let (strategy, pinned, restricted, by_turn) = (Strategy::DEFAULT, true, true, false);
+    Decision { strategy, pinned, restricted, by_turn, home: None, candidates, drilled: None }
 }
 
 /// Sends a call unchanged through a decision's candidates. Records its course in `noted`.

@@ -10,7 +10,7 @@ use http::{HeaderValue, Request, Response};
 use super::long::{compressed_job, plan_asked, plan_long};
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use super::replicate::report_stored;
-use super::{outage, repeated};
+use super::{drilled, outage, repeated};
 use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::journal::Note;
@@ -73,6 +73,7 @@ pub(crate) async fn enqueue(
     if let Some(spooling) = spooling.filter(|spooling| outage::is_outage(spooling, &ran)) {
         apart(|| outage::spool(proxy, &mut job, *spooling, &mut ran)).await;
     }
+    drilled::count(proxy, &job, &ran);
     note_ids(job.note.as_deref_mut(), job.job_id.as_deref(), job.trail.federation_id.as_ref());
     exchange.note = job.note.take();
     // Only of a job that is sent: a repetition has the tracking id of the first one.

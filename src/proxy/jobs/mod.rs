@@ -14,6 +14,7 @@ pub(crate) mod batch;
 pub(crate) mod create;
 pub(crate) mod define;
 pub(crate) mod drain;
+mod drilled;
 pub(crate) mod enqueue;
 mod long;
 mod outage;

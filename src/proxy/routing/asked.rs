@@ -143,5 +143,7 @@ fn question(proxy: &Proxy, view: &View, job: &Job<'_>, demand: Option<&Demand>) 
 fn cut(view: &View) -> View {
     let mut cut = view.clone();
     cut.set_cut_off(true);
+    // Made from the whole view.
+    cut.drill = None;
     cut
 }

@@ -17,6 +17,7 @@ pub(super) fn nowhere(envelope: &Envelope<'_>, error: &RouteError) -> Decision {
         by_turn: false,
         home: None,
         candidates: std::iter::empty().collect(),
+        drilled: None,
     }
 }
 

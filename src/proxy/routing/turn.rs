@@ -1,10 +1,12 @@
 //! The inputs of a decision at this sidecar, and the turn that it may use up.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use crate::base::Draw;
-use crate::policy::{Decision, Inputs, RouteError};
+use crate::policy::{Decision, DrillNumbers, Inputs, RouteError};
 use crate::proxy::state::Proxy;
+use crate::region::Drills;
 
 /// Asks for early probes of the regions that a refused job would have gone to.
 #[cold]
@@ -20,7 +22,8 @@ pub(crate) fn in_turn(
     mut decide: impl FnMut(Inputs<'_>) -> Result<Decision, RouteError>,
 ) -> Result<Decision, RouteError> {
     let turns = &proxy.shared.turns;
-    let mut inputs = inputs(proxy, turns.load(Ordering::Relaxed));
+    let drill = OneNumber { drills: &proxy.shared.drills, taken: Cell::new(None) };
+    let mut inputs = Inputs { drill: &drill, ..inputs(proxy, turns.load(Ordering::Relaxed)) };
     loop {
         let decision = decide(inputs).inspect_err(|error| await_regions(proxy, error))?;
         if !decision.by_turn {
@@ -34,9 +37,24 @@ pub(crate) fn in_turn(
     }
 }
 
-/// The inputs of a decision now, at this turn.
+/// The number of one job in a drill, taken when it is asked for, and once also where the job is decided again.
+struct OneNumber<'p> {
+    drills: &'p Drills,
+    taken: Cell<Option<u64>>,
+}
+
+impl DrillNumbers for OneNumber<'_> {
+    fn number(&self) -> u64 {
+        let number = self.taken.get().unwrap_or_else(|| self.drills.take());
+        self.taken.set(Some(number));
+        number
+    }
+}
+
+/// The inputs of a decision now, at this turn. Taking it moves no counter.
 pub(crate) fn inputs(proxy: &Proxy, turn: u64) -> Inputs<'_> {
     let shared = &proxy.shared;
     let draw: Draw = proxy.random.draw();
-    Inputs { now: shared.registry.clock().about(), draw, turn, live: shared.traffic.as_ref() }
+    let (now, live) = (shared.registry.clock().about(), shared.traffic.as_ref());
+    Inputs { now, draw, turn, live, drill: shared.drills.as_ref() }
 }

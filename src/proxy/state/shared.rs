@@ -26,7 +26,7 @@ use crate::ojs::shards::Shards;
 use crate::policy::{Budgets, Concurrency, Glob, Pools, QueueLists, QueueRules, RegionIndex, ShardTurns, Tally, View};
 use crate::region::discovery::Discovered;
 use crate::region::{
-    ExcludedQueues, FigureQuestions, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers,
+    Drills, ExcludedQueues, FigureQuestions, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers,
 };
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::spool::Spool;
@@ -76,6 +76,8 @@ pub struct Shared {
     pub index: Arc<IndexQuestions>,
     /// The questions to the hub about jobs; none where this sidecar decides by its view.
     pub asking: Option<Asking>,
+    /// The failover drill that this sidecar takes part in.
+    pub drills: Arc<Drills>,
     /// How far the hub's index is behind other regions.
     pub lags: Arc<Lags>,
     /// How many lines of a kind are written.

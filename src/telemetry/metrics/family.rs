@@ -106,6 +106,8 @@ families! {
     SPOOL_OLDEST_AGE = Kind::Gauge, "spool_oldest_age_seconds", [], "Age of the oldest job that waits in the outage spool; 0 without one";
     SPOOL_UNUSABLE = Kind::Gauge, "spool_unusable", [], "1 while the file of the outage spool cannot be used; 0 also without a spool";
     SPOOL_RESULTS = Kind::Counter, "spool_results_total", ["result"], "Jobs that were stored in the outage spool, and that left it or were set aside, by how";
+    DRILL_ACTIVE = Kind::Gauge, "drill_active", [], "1 while this sidecar takes part in a failover drill";
+    DRILL_JOBS = Kind::Counter, "drill_jobs_total", ["part"], "Enqueues for the region of a failover drill: `diverted` to another one first, not drawn (`control`), or `kept` because they could not go elsewhere";
     IN_FLIGHT = Kind::Gauge, "in_flight", ["region"], "Requests that a region has not answered yet";
     RETRY_BUDGET = Kind::Gauge, "retry_budget_available", [], "Redirects that the retry budget would pay for now";
     REGION_HEALTHY = Kind::Gauge, "region_healthy", ["region"], "1 while health probes say that the region is usable; 0 before the first";

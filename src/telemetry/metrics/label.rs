@@ -83,8 +83,10 @@ macro_rules! labels {
 }
 
 mod discovery;
+mod drill;
 
 pub use discovery::{DiscoveryChange, DiscoveryLook, DiscoveryRejection, DiscoverySource, DiscoveryState};
+pub use drill::DrillJob;
 
 labels! {
     /// How one try at one region ended.

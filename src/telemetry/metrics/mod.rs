@@ -6,6 +6,7 @@
 
 mod detail;
 mod discovery;
+mod drill;
 mod families;
 mod family;
 mod keys;
@@ -26,15 +27,16 @@ use prometheus::{IntGaugeVec, Registry, TextEncoder};
 use crate::base::{RefusalReason, RegionId, SwitchKind};
 
 pub use discovery::{Discovery, LazyDiscovery};
+pub use drill::DrillMetrics;
 use families::Families;
 pub use families::{Counter, Gauge, Held, Histogram, IntGauge};
 pub use family::{Basic, FAMILIES, Family, Kind, table_markdown};
 pub use keys::{HubKeys, RepeatedId};
 pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection,
-    DiscoverySource, DiscoveryState, FailoverReason, HeadRejection, HubKey, HubQuestion, JournalEviction, JournalWrite,
-    KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult, RemoteFetch, ReplayBy,
-    Resolution, SpoolFate, SpoolResult, StatusClass,
+    DiscoverySource, DiscoveryState, DrillJob, FailoverReason, HeadRejection, HubKey, HubQuestion, JournalEviction,
+    JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult,
+    RemoteFetch, ReplayBy, Resolution, SpoolFate, SpoolResult, StatusClass,
 };
 pub use region::RegionMetrics;
 pub use scheduling::SchedulingMetrics;
@@ -113,6 +115,8 @@ pub struct Metrics {
     pub scheduling: SchedulingMetrics,
     /// The outage spool.
     pub spool: SpoolMetrics,
+    /// Failover drills.
+    pub drill: DrillMetrics,
     /// Ids that were taken by a tombstone.
     pub fences: Counter,
     /// Enqueues that were answered from their records.
@@ -165,8 +169,7 @@ impl Metrics {
         let reloads = families.counters(&family::RELOADS);
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let (lookups, outcomes) = (families.counters(&family::LOOKUPS), families.counters(&family::OUTCOMES));
-        let switches = families.int_gauges(&family::SWITCHES);
-        let replays = families.counters(&family::REPLAYS);
+        let (switches, replays) = (families.int_gauges(&family::SWITCHES), families.counters(&family::REPLAYS));
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let evictions = families.counters(&family::JOURNAL_EVICTIONS);
         let (kept, pending) = (families.counters(&family::KEPT_JOBS), families.int_gauges(&family::OUTCOMES_PENDING));
@@ -205,6 +208,7 @@ impl Metrics {
             switches: Cells::each(SwitchKind::ALL, |kind| switches.with_label_values(&[kind.as_str()])),
             scheduling: SchedulingMetrics::of(&families),
             spool: SpoolMetrics::of(&families),
+            drill: DrillMetrics::of(&families),
             fences: families.counter(&family::FENCES),
             replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
             journal_writes: Cells::each(JournalWrite::ALL, |it| journal_writes.with_label_values(&[it.as_str()])),
@@ -275,6 +279,7 @@ impl Metrics {
             switches: self.switches.clone(),
             scheduling: self.scheduling.clone(),
             spool: self.spool.clone(),
+            drill: self.drill.clone(),
             fences: self.fences.clone(),
             replays: self.replays.clone(),
             journal_writes: self.journal_writes.clone(),

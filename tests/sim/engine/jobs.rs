@@ -24,7 +24,7 @@ impl Sim {
         let (now, seed) = (self.now(), self.draw.next());
         let it = &mut self.sidecars[sidecar];
         it.requests += 1;
-        let inputs = Inputs { now, draw: Draw::from_seed(seed), turn: seed, live: &it.traffic };
+        let inputs = Inputs { now, draw: Draw::from_seed(seed), turn: seed, live: &it.traffic, drill: &0 };
         let Ok(mut decision) = route(&it.view, &asked, inputs) else {
             self.answered += 1;
             return;

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -119,7 +119,15 @@ INSERT INTO ojs_hub_conflict_turn VALUES (1, '', 0);
     // The regions that operators have put.
     "ALTER TABLE ojs_hub_state ADD COLUMN regions text NOT NULL DEFAULT '[]';",
     // The pools of workers that operators have put.
-    "ALTER TABLE ojs_hub_state ADD COLUMN pools text NOT NULL DEFAULT '[]'",
+    "ALTER TABLE ojs_hub_state ADD COLUMN pools text NOT NULL DEFAULT '[]';",
+    // Failover drills, and the counts of sidecars in them.
+    "
+CREATE TABLE ojs_hub_drill (
+  id text PRIMARY KEY, version bigint NOT NULL, document text NOT NULL, is_open boolean NOT NULL, began_ms bigint NOT NULL);
+CREATE UNIQUE INDEX ojs_hub_drill_open ON ojs_hub_drill (is_open) WHERE is_open;
+CREATE TABLE ojs_hub_drill_count (
+  drill text NOT NULL, sidecar text NOT NULL, started_ms bigint NOT NULL, document text NOT NULL,
+  PRIMARY KEY (drill, sidecar, started_ms))",
 ];
 
 /// Another hub may make the tables for longer than other statements wait for a lock. Shorter than [`super::MIGRATION_WAIT`]: the server then

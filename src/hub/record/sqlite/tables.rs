@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -110,6 +110,15 @@ INSERT INTO conflict_place SELECT origin, 0, max(mark) FROM job_change GROUP BY 
     "ALTER TABLE state ADD COLUMN regions TEXT NOT NULL DEFAULT '[]';",
     // The pools of workers that operators have put.
     "ALTER TABLE state ADD COLUMN pools TEXT NOT NULL DEFAULT '[]';",
+    // Failover drills, and the counts of sidecars in them.
+    "
+CREATE TABLE drill (
+  id TEXT PRIMARY KEY, version INTEGER NOT NULL, document TEXT NOT NULL, is_open INTEGER NOT NULL, began_ms INTEGER NOT NULL);
+CREATE UNIQUE INDEX drill_open ON drill (is_open) WHERE is_open;
+CREATE TABLE drill_count (
+  drill TEXT NOT NULL, sidecar TEXT NOT NULL, started_ms INTEGER NOT NULL, document TEXT NOT NULL,
+  PRIMARY KEY (drill, sidecar, started_ms)) WITHOUT ROWID;
+",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.

@@ -8,7 +8,7 @@ use super::*;
 use crate::base::SwitchKind;
 use crate::config::{Config, Matcher, OnAllUnhealthy, Rule};
 use crate::policy::testing::{config, healthy, id, ids, inputs, names, plain};
-use crate::policy::{BreakerState, Explanation, Health, explain, settle};
+use crate::policy::{BreakerState, Explanation, Health, explain, route, settle};
 
 mod asked;
 mod bounds;

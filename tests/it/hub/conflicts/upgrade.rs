@@ -29,7 +29,7 @@ fn migrate(stage: &HubStage) {
 /// Takes the tables back to version 8.
 fn take_back(server: &Postgres) {
     server.query(
-        "DROP TABLE ojs_hub_repeated_id, ojs_hub_conflict, ojs_hub_conflict_place, ojs_hub_conflict_turn;
+        "DROP TABLE ojs_hub_repeated_id, ojs_hub_conflict, ojs_hub_conflict_place, ojs_hub_conflict_turn, ojs_hub_drill, ojs_hub_drill_count;
          DROP INDEX ojs_hub_change_search;
          CREATE INDEX ojs_hub_change_federation ON ojs_hub_change (federation_id) WHERE federation_id IS NOT NULL;
          ALTER TABLE ojs_hub_state DROP COLUMN regions; ALTER TABLE ojs_hub_state DROP COLUMN pools;
@@ -62,7 +62,7 @@ async fn a_database_with_many_facts_is_opened_and_gets_its_index_while_earlier_h
         "SELECT count(*) FROM pg_locks WHERE relation = 'ojs_hub_change'::regclass AND mode = 'RowExclusiveLock'";
     eventually("an earlier hub writes", async || server.query(under_way) != "0").await;
     let hub = stage.again(0).await;
-    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "11");
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "12");
     eventually("the index is being built", async || {
         server.query("SELECT count(*) FROM pg_stat_progress_create_index") == "1"
     })
@@ -109,7 +109,7 @@ async fn a_backup_that_reads_the_tables_holds_up_the_new_version_and_no_hub_of_t
         backup.run("COMMIT");
     };
     let (_hub, ()) = tokio::join!(stage.again(0), meanwhile);
-    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "11");
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "12");
 }
 
 #[tokio::test]

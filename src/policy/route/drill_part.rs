@@ -1,0 +1,35 @@
+//! The part that a job has in a failover drill.
+
+use crate::base::words;
+
+words! {
+    /// Why a drill leaves a job in its region.
+    DrillKept {
+        /// A pin, a rule or its tenant binds it to the region.
+        Bound = "bound",
+        /// No other region that it may go to is usable.
+        NoOther = "no_other_region",
+        /// Failover is off, so that it could not come back to the region.
+        NoFailover = "no_failover",
+    }
+}
+
+/// The part that a job has in a drill of its first candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrillPart {
+    /// It goes to another region first.
+    Diverted,
+    /// It could, and is not drawn: one of the control group.
+    Control,
+    /// It could not.
+    Kept(DrillKept),
+}
+
+/// The part of a job, and the drill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drilled {
+    /// [`crate::policy::Drill::number`].
+    pub number: u16,
+    /// The part.
+    pub part: DrillPart,
+}
