@@ -3,6 +3,7 @@
 mod asked;
 mod bodies;
 mod conflicts;
+mod events;
 mod figures;
 mod heard;
 mod history;

@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -110,6 +110,8 @@ INSERT INTO conflict_place SELECT origin, 0, max(mark) FROM job_change GROUP BY 
     "ALTER TABLE state ADD COLUMN regions TEXT NOT NULL DEFAULT '[]';",
     // The pools of workers that operators have put.
     "ALTER TABLE state ADD COLUMN pools TEXT NOT NULL DEFAULT '[]';",
+    // The source of a fact that no sidecar has reported.
+    "ALTER TABLE job_change ADD COLUMN observed_by TEXT;",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
