@@ -11,7 +11,7 @@ use super::index::{CANARY, completed, enqueued};
 use super::postgres::Postgres;
 use super::stage::{Hub, HubStage, status};
 use super::views::regions;
-use crate::support::{Process, Setup, Stage, command, eventually};
+use crate::support::{Process, Setup, Stage, command, eventually, rises};
 
 const US: &str = "us-east-1";
 const EU: &str = "eu-west-1";
@@ -164,7 +164,7 @@ async fn follows_a_direct_job(hub: HubStage) {
     assert_eq!(history(&is(&other, &cancelled, "cancelled").await), ["created e", "cancelled e"]);
     has_no_canary(&hub);
     has_no_canary(&other);
-    assert_eq!(figure(&running, "ojs_hub_events_waiting").await, 0.0);
+    eventually("none waits", async || figure(&running, "ojs_hub_events_waiting").await == 0.0).await;
 }
 
 #[tokio::test]
@@ -274,6 +274,20 @@ async fn streams_that_are_absent_or_send_rubbish_or_end_are_counted_and_later_jo
     assert_eq!(history(&is(&hub, &id, "cancelled").await), ["created e", "cancelled e"]);
     enqueue(&stage, "email", json!({})).await;
     eventually("its return is logged", async || running.log_has(&["ojs.federation.hub_events_return", "email"])).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_jobs_is_taken_in_by_and_by_and_those_that_wait_are_shown() {
+    const JOBS: usize = 1_000;
+    let (hub, running, stage) = reading(HubStage::new(""), "{ queues: [email], unbound: [email] }").await;
+    is_open(&running).await;
+    stage.regions[0].put(r#"{"type":"a","args":[],"options":{"queue":"email"}}"#, JOBS);
+    eventually("they wait", async || figure(&running, "ojs_hub_events_waiting").await > 0.0).await;
+    let taken = "ojs_hub_events_total{result=\"taken\"}";
+    rises("all are taken", JOBS, async || figure(&running, taken).await as usize).await;
+    eventually("none waits", async || figure(&running, "ojs_hub_events_waiting").await == 0.0).await;
+    let list = format!("/v1/federation/jobs?region={US}&queue=email&offset=0&limit=1");
+    assert_eq!(status(&hub, "eve", &Method::GET, &list).await.1["total"], JOBS);
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ async fn a_fact_of_an_event_is_that_of_a_report_once_a_sidecar_has_said_the_same
     for (saved, kept) in [(&event, &event), (&event, &event), (&report, &report), (&event, &report)] {
         record.save_changes("us", vec![saved.clone()], None).await.unwrap();
         let found = record.find_changes(Wanted::Job("a".to_owned())).await.unwrap();
-        assert_eq!(changes(found), [kept.clone()]);
+        assert_eq!(changes(found), std::slice::from_ref(kept));
     }
     // That a sidecar has said it, too, is news for other hubs.
     let marks = async || record.changes_behind("us", IndexPlace::default(), 9).await.unwrap()[0].mark;
