@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::event_counts::EventCounts;
 use super::index::Index;
 use super::limits::Subject;
 use super::state::Hub;
@@ -199,6 +200,54 @@ fn conflict_metrics(index: &Index, out: &mut String) {
     }
 }
 
+/// The event streams of the region.
+fn event_metrics(events: &EventCounts, now: Instant, out: &mut String) {
+    let (waiting, oldest) = events.waiting.get();
+    let wait = oldest.map_or(0.0, |since| now.saturating_duration_since(since).as_secs_f64());
+    for (name, help, kind, value) in [
+        (
+            "ojs_hub_events_reading",
+            "1 while this hub reads the event streams",
+            "gauge",
+            f64::from(u8::from(events.is_reading.get())),
+        ),
+        ("ojs_hub_events_waiting", "Events that were read and are not in the index yet", "gauge", waiting as f64),
+        (
+            "ojs_hub_events_wait_seconds",
+            "How long the oldest of those waits whose job no sidecar describes",
+            "gauge",
+            wait,
+        ),
+        (
+            "ojs_hub_event_gaps_total",
+            "Ends of event streams, and words of a server that it has left out events",
+            "counter",
+            events.gaps.get() as f64,
+        ),
+    ] {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+    let name = "ojs_hub_event_streams";
+    let _ = writeln!(out, "# HELP {name} Event streams of queues, by their state\n# TYPE {name} gauge");
+    for (state, count) in events.states() {
+        let _ = writeln!(out, "{name}{{state=\"{state}\"}} {count}");
+    }
+    let results: Vec<_> = events.results().collect();
+    for (name, help, rows) in [
+        ("ojs_hub_events_total", "Events and steps of listed jobs, by their result", results),
+        (
+            "ojs_hub_event_catch_ups_total",
+            "Looks at the lists of a queue for missed events, by their result",
+            events.catch_ups().collect(),
+        ),
+    ] {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
+        for (result, count) in rows {
+            let _ = writeln!(out, "{name}{{result=\"{result}\"}} {count}");
+        }
+    }
+}
+
 /// How far the index of this region is behind the others, where there is one.
 fn index_metrics(hub: &Hub, out: &mut String) {
     let Some(index) = &hub.index else { return };
@@ -216,6 +265,9 @@ fn index_metrics(hub: &Hub, out: &mut String) {
     }
     clock_metrics(index, out);
     conflict_metrics(index, out);
+    if index.settings.events.is_some() {
+        event_metrics(&index.events, hub.clock.now(), out);
+    }
     let Some(bodies) = &index.bodies else { return };
     let (count, bytes) = bodies.total.get();
     for (name, help, kind, value) in [

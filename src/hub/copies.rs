@@ -82,6 +82,7 @@ pub(super) async fn note_ended(
         state: state.map(str::to_owned),
         replicated_from: None,
         job: None,
+        observed_by: None,
     };
     hub.record.save_changes(region.as_str(), vec![change], None).await
 }

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::body_store::{Bodies, BodiesError};
 use super::conflict_counts::ConflictCounts;
+use super::event_counts::EventCounts;
 use super::index_settings::{BoundField, IndexSettings};
 use super::lag::Lag;
 use crate::base::RegionId;
@@ -22,6 +23,8 @@ pub(super) struct Index {
     pub(super) bodies: Option<Bodies>,
     /// The figures of its conflicts.
     pub(super) conflicts: ConflictCounts,
+    /// The figures of its event streams.
+    pub(super) events: EventCounts,
     /// The sources that this process has not heard yet.
     pub(super) unheard: watch::Sender<Vec<RegionId>>,
 }
@@ -33,7 +36,8 @@ impl Index {
     pub(super) fn load(settings: IndexSettings) -> Result<Self, BodiesError> {
         let bodies = settings.bodies.clone().map(Bodies::load).transpose()?;
         let unheard = watch::Sender::new(settings.from.iter().map(|it| it.region.clone()).collect());
-        Ok(Self { settings, sources: RefCell::default(), bodies, conflicts: ConflictCounts::default(), unheard })
+        let (conflicts, events) = (ConflictCounts::default(), EventCounts::default());
+        Ok(Self { settings, sources: RefCell::default(), bodies, conflicts, events, unheard })
     }
 
     /// Notes that all of an answer of a source was taken, its isolations included.

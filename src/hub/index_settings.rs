@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::body_settings::BodySettings;
+use super::event_settings::EventSettings;
 use crate::base::RegionId;
 use crate::base::text::parse_duration;
 use crate::config::{RegionTls, RegionUrl, ServerIdentity, parse_url};
@@ -77,6 +78,8 @@ pub struct IndexSettings {
     pub(super) return_after: Duration,
     /// The bodies of jobs; none where this hub keeps none.
     pub(super) bodies: Option<BodySettings>,
+    /// The event streams of the region that are read; none where sidecars are the only source.
+    pub(super) events: Option<EventSettings>,
     /// The hubs that this one pulls facts from.
     #[serde(default)]
     pub(super) from: Vec<SourceSettings>,
@@ -195,6 +198,8 @@ impl IndexSettings {
         }
         let of_bodies = self.bodies.iter().flat_map(BodySettings::mistakes);
         wrong.extend(of_bodies.map(|mistake| format!("bodies.{mistake}")));
+        let of_events = self.events.iter().flat_map(EventSettings::mistakes);
+        wrong.extend(of_events.map(|mistake| format!("events.{mistake}")));
         let mut seen = HashSet::from([&self.region]);
         for (place, source) in self.from.iter().enumerate() {
             if !seen.insert(&source.region) {
@@ -240,6 +245,7 @@ mod tests {
             (format!("{{ region: us, from: [{{ region: us, urls: [\"https://h:1\"], {TLS} }}] }}"), "from[0].region:"),
             (format!("{{ region: us, from: [{{ region: eu, urls: [], {TLS} }}] }}"), "from[0].urls:"),
             ("{ region: us, bodies: { key_file: k, bytes_max: 1KiB } }".to_owned(), "bodies.bytes_max:"),
+            ("{ region: us, events: { queues: [] } }".to_owned(), "events.queues:"),
             (
                 format!("{{ region: us, from: [{{ region: eu, urls: [\"https://h:1\"], bodies: true, {TLS} }}] }}"),
                 "from[0].bodies:",

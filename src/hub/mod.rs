@@ -12,6 +12,7 @@
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
 //! - `isolations` takes over the isolations of other hubs, which `taken` has; `returning` holds feeds back at the start until these were heard.
 //! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
+//! - `events` takes facts from the event streams of the hub's region, too, for the jobs that no sidecar saw.
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
 //! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
@@ -37,6 +38,9 @@ mod drill;
 mod drill_desk;
 mod drill_order;
 mod endpoint;
+mod event_counts;
+mod event_settings;
+mod events;
 mod feed;
 mod figures;
 mod fleet;
@@ -44,6 +48,7 @@ mod follow;
 mod grants;
 mod identity;
 mod index;
+mod index_reach;
 mod index_settings;
 mod isolations;
 mod jobs;

@@ -220,6 +220,7 @@ mod tests {
             state: Some(state.to_owned()),
             replicated_from: None,
             job: None,
+            observed_by: None,
         };
         let own = (1..=9).map(|it| fact(it * 2, "eu", if it % 3 == 0 { "scheduled" } else { "available" }));
         let others = (0..=9).map(|it| fact(it * 2 + 1, "us", "available"));

@@ -16,6 +16,7 @@ use super::admin;
 use super::body_store::BodiesError;
 use super::conflicts;
 use super::drill;
+use super::events;
 use super::follow::{
     Failures, follow_record, keep_inventory, load, prune_bodies, prune_index, prune_keys, prune_reports, save_inventory,
 };
@@ -224,6 +225,7 @@ async fn serve_loaded(
         () = hub.limits.grant(&hub.record, hub.follow()) => Err(RunError::Ended("grants")),
         () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
         () = conflicts::run(hub) => Err(RunError::Ended("conflicts")),
+        () = events::run(hub) => Err(RunError::Ended("event streams")),
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
         () = drill::run(hub) => Err(RunError::Ended("drills")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),

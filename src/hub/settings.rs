@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
-use super::index_settings::{ConflictMode, IndexSettings};
+use super::index_reach::unreachable;
+use super::index_settings::IndexSettings;
 use super::limit_settings::{LimitSettings, PoolSettings};
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
 use super::tokens::TokenSettings;
-use crate::base::RegionId;
 use crate::config::{Config, Log, LogFormat, is_log_level};
 
 /// A larger file is a mistake.
@@ -196,25 +196,8 @@ impl Settings {
         } else if let Some((section, _)) = sections.iter().find(|(_, section)| section.is_some()) {
             wrong.push(format!("{section}: without `regions` a hub probes nothing: list them, or remove this"));
         }
-        wrong.extend(settings.unreachable().map(|mistake| format!("index.conflicts: {mistake}")));
+        wrong.extend(settings.index.iter().flat_map(|index| unreachable(index, settings.probing.as_ref())));
         if wrong.is_empty() { Ok(settings) } else { Err(SettingsError::Rules(wrong)) }
-    }
-
-    /// Why copies cannot be cancelled, where they are to be.
-    fn unreachable(&self) -> Option<String> {
-        let index = self.index.as_ref().filter(|index| index.conflicts == ConflictMode::Cancel)?;
-        let regions = || self.probing.iter().flat_map(|it| &it.regions).map(|it| &it.id);
-        if !regions().any(|it| *it == index.region) {
-            let region = &index.region;
-            return Some(format!(
-                "cancel needs `regions` with {region}, where this hub cancels copies: list it, or set report"
-            ));
-        }
-        let is_source = |it: &RegionId| index.from.iter().any(|source| source.region == *it);
-        let unheard = regions().find(|it| **it != index.region && !is_source(it))?;
-        Some(format!(
-            "cancel needs the hub of each of the `regions` in `index.from`, because each may have the copy that counts: add that of {unheard}, or set report"
-        ))
     }
 
     /// The rules of access.

@@ -2,18 +2,19 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 
 use super::views::Views;
 use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
-use crate::net::pool::Pool;
+use crate::net::pool::{Pool, RegionBody};
 use crate::ojs::answer::{ShownJob, is_error_document};
 use crate::ojs::progress;
-use crate::region::{AskError, JobQuestion, ask_job};
+use crate::region::{AskError, JobQuestion, Region, ask_job, ask_long, open_events};
 
 /// The longest answer that is read: a job is at most half as long. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -77,17 +78,54 @@ impl Regions {
         self.ask(views, region, job_id, &JobQuestion::Enqueue { headers, body }).await
     }
 
-    async fn ask(&self, views: &Views, region: &RegionId, job_id: &str, question: &JobQuestion) -> Word {
-        let Some((to, pool)) = views.reach(region) else {
-            return Word::NotSent(format!("{region} is not among the `regions` of this hub"));
-        };
+    /// The status and the body of the answer to `GET path` of a region.
+    ///
+    /// Errors: a sentence for the operator.
+    pub(in crate::hub) async fn get(
+        &self,
+        views: &Views,
+        region: &RegionId,
+        path: &str,
+        bytes_max: usize,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let (to, pool) = self.reach(views, region).ok_or_else(|| unknown(region))?;
+        ask_long(&to, &pool, path, bytes_max, self.answer_wait).await.map_err(|error| format!("{region}: {error}"))
+    }
+
+    /// Opens a stream of events of a region, behind the event with an id.
+    ///
+    /// Errors: a sentence for the operator.
+    pub(in crate::hub) async fn open_events(
+        &self,
+        views: &Views,
+        region: &RegionId,
+        path: &str,
+        last_id: Option<&str>,
+    ) -> Result<Response<RegionBody>, String> {
+        let (to, pool) = self.reach(views, region).ok_or_else(|| unknown(region))?;
+        let opened = open_events(&to, &pool, path, last_id, self.answer_wait).await;
+        opened.map_err(|error| format!("{region}: {error}"))
+    }
+
+    /// A region, and the connections of these questions to it.
+    fn reach(&self, views: &Views, region: &RegionId) -> Option<(Arc<Region>, Pool)> {
+        let (to, pool) = views.reach(region)?;
         let pool = self.pools.borrow_mut().entry(region.clone()).or_insert(pool).clone();
+        Some((to, pool))
+    }
+
+    async fn ask(&self, views: &Views, region: &RegionId, job_id: &str, question: &JobQuestion) -> Word {
+        let Some((to, pool)) = self.reach(views, region) else { return Word::NotSent(unknown(region)) };
         match ask_job(&to, &pool, question, job_id, ANSWER_BYTES_MAX, self.answer_wait).await {
             Ok((status, body)) => word(question, job_id, status, &body),
             Err(error @ AskError::NotSent(_)) => Word::NotSent(format!("{region}: {error}")),
             Err(error) => Word::Silent(format!("{region}: {error}")),
         }
     }
+}
+
+fn unknown(region: &RegionId) -> String {
+    format!("{region} is not among the `regions` of this hub")
 }
 
 fn word(question: &JobQuestion, job_id: &str, status: StatusCode, body: &[u8]) -> Word {

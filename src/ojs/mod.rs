@@ -22,6 +22,7 @@ mod fault;
 pub mod header;
 pub mod hint;
 pub mod hops;
+pub mod job_events;
 mod key;
 pub mod list;
 mod manifest;

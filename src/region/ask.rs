@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, DATE, USER_AGENT};
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use super::Region;
@@ -101,6 +101,40 @@ pub async fn ask_health(region: &Region, pool: &Pool, timeout: Duration) -> Resu
     Ok(HealthAnswer { status: head.status, word: answer::health(&body).status, date })
 }
 
+/// Asks `GET path` of a region for its whole answer, which may be long.
+///
+/// Errors: [`AskError`].
+pub async fn ask_long(
+    region: &Region,
+    pool: &Pool,
+    path: &str,
+    bytes_max: usize,
+    timeout: Duration,
+) -> Result<(StatusCode, Bytes), AskError> {
+    let asked = question(region, pool, (Method::GET, path, HeaderMap::new(), Bytes::new()), bytes_max, timeout).await;
+    asked.map(|(head, body)| (head.status, body))
+}
+
+/// Opens a stream of events: `GET path`, with the head within `timeout`, connecting included. The caller reads the body.
+///
+/// Errors: [`AskError`].
+/// Cancel: dropped, the body closes its connection.
+pub async fn open_events(
+    region: &Region,
+    pool: &Pool,
+    path: &str,
+    last_id: Option<&str>,
+    timeout: Duration,
+) -> Result<Response<RegionBody>, AskError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    if let Some(last_id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+        headers.insert("last-event-id", last_id);
+    }
+    let sent = send(region, pool, (Method::GET, path, headers, Bytes::new()), timeout);
+    tokio::time::timeout(timeout, sent).await.map_err(|_| AskError::Timeout)?
+}
+
 async fn question(
     region: &Region,
     pool: &Pool,
@@ -109,6 +143,20 @@ async fn question(
     timeout: Duration,
 ) -> Result<(http::response::Parts, Bytes), AskError> {
     headers.insert(ACCEPT, HeaderValue::from_static(header::MEDIA_TYPE));
+    let asked = async {
+        let (head, body) = send(region, pool, (method, path, headers, body), timeout).await?.into_parts();
+        Ok((head, read(body, bytes_max).await?))
+    };
+    tokio::time::timeout(timeout, asked).await.map_err(|_| AskError::Timeout)?
+}
+
+/// Sends a request of our own. `timeout`: for connecting; the caller bounds the wait for the answer.
+async fn send(
+    region: &Region,
+    pool: &Pool,
+    (method, path, mut headers, body): (Method, &str, HeaderMap, Bytes),
+    timeout: Duration,
+) -> Result<Response<RegionBody>, AskError> {
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(header::OJS_VERSION, HeaderValue::from_static(header::VERSION));
     let path = PathAndQuery::try_from(path).map_err(|_| AskError::TooLong)?;
@@ -121,18 +169,12 @@ async fn question(
     let body = if body.is_empty() { Outgoing::EMPTY } else { Outgoing::pieces(&[body]) };
     let request = reach.request(method, &path, headers, body).ok_or(AskError::TooLong)?;
     let mut request = Some(request);
-    let asked = async {
-        let response =
-            pool.send(&endpoint, &mut request, std::time::Instant::now(), None).await.map_err(|error| match error {
-                SendError::NotSent(why) => AskError::NotSent(why),
-                SendError::Unknown(error) => AskError::Broken(error.into()),
-                SendError::Broken(violation) => AskError::Broken(Cut::Broken(violation)),
-                SendError::TimedOut => AskError::Timeout,
-            })?;
-        let (head, body) = response.into_parts();
-        Ok((head, read(body, bytes_max).await?))
-    };
-    tokio::time::timeout(timeout, asked).await.map_err(|_| AskError::Timeout)?
+    pool.send(&endpoint, &mut request, std::time::Instant::now(), None).await.map_err(|error| match error {
+        SendError::NotSent(why) => AskError::NotSent(why),
+        SendError::Unknown(error) => AskError::Broken(error.into()),
+        SendError::Broken(violation) => AskError::Broken(Cut::Broken(violation)),
+        SendError::TimedOut => AskError::Timeout,
+    })
 }
 
 async fn read(mut body: RegionBody, bytes_max: usize) -> Result<Bytes, AskError> {

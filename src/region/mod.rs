@@ -29,7 +29,7 @@ mod trouble;
 pub mod views;
 mod workers;
 
-pub use ask::{HealthAnswer, JobQuestion, ask, ask_available, ask_health, ask_job};
+pub use ask::{HealthAnswer, JobQuestion, ask, ask_available, ask_health, ask_job, ask_long, open_events};
 pub use ask_error::AskError;
 pub use beat_forms::BeatForms;
 pub use drills::{DrilledJob, Drills};

@@ -44,6 +44,16 @@ impl ChangeKind {
     }
 }
 
+words! {
+    /// The source of a fact beside the sidecars.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    Observer {
+        /// The event stream of the region, or its lists.
+        Events = "events",
+    }
+}
+
 /// The description of a job, without its arguments, meta values and results.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,6 +110,9 @@ pub struct Change {
     /// The job, where the change shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobFacts>,
+    /// The source, where no sidecar has reported it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_by: Option<Observer>,
 }
 
 /// The longest text of a change. Units: bytes.
@@ -150,6 +163,8 @@ impl Change {
             state: self.state.max(other.state),
             replicated_from: self.replicated_from.max(other.replicated_from),
             job: greater(self.job, other.job),
+            // A sidecar's report is one, also where an event has said the same.
+            observed_by: self.observed_by.and(other.observed_by),
             ..self
         }
     }
@@ -184,7 +199,20 @@ pub(super) mod tests {
             state: None,
             replicated_from: None,
             job: None,
+            observed_by: None,
         }
+    }
+
+    #[test]
+    fn a_fact_of_an_event_says_so_until_a_sidecar_reports_it() {
+        let of = |observed_by| Change { observed_by, ..change(ChangeKind::Leased, 5, 7) };
+        let (event, report) = (of(Some(Observer::Events)), of(None));
+        assert!(serde_json::to_string(&event).unwrap().ends_with(r#","observed_by":"events"}"#));
+        assert_eq!(
+            (event.clone().joined(report.clone()), report.clone().joined(event.clone())),
+            (report.clone(), report)
+        );
+        assert_eq!(event.clone().joined(event.clone()), event);
     }
 
     #[test]
@@ -228,9 +256,9 @@ pub(super) mod tests {
         let ids = (text(), text(), text());
         let (at_ms, lease_ms, job_id) = (1 << 62, 1 << 62, text().unwrap());
         let (federation_id, state, replicated_from) = ids;
-        let kind = ChangeKind::Cancelled;
+        let (kind, job, observed_by) = (ChangeKind::Cancelled, Some(job), Some(Observer::Events));
         let longest =
-            Change { job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job: Some(job) };
+            Change { job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, observed_by };
         assert_eq!(longest.mistake(), None);
         assert!(serde_json::to_string(&longest).unwrap().len() <= CHANGE_BYTES_MAX);
     }

@@ -166,6 +166,7 @@ fn read_line(line: &str) -> Result<Change, String> {
         state: text(state),
         replicated_from: text(from),
         job: bound.map(facts),
+        observed_by: None,
     };
     change.mistake().map_or(Ok(change), |mistake| Err(mistake.to_owned()))
 }
@@ -202,6 +203,7 @@ mod tests {
             state: Some("available".to_owned()),
             replicated_from: Some("us".to_owned()),
             job: Some(JobFacts { job_type, queue, tenant, bound: true, enqueued_ms: Some(9) }),
+            observed_by: None,
         };
         assert_eq!(read_lines(&text), Ok(vec![expected.clone()]));
         let bare = lines(&seen(&region, None)).unwrap();

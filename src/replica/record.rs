@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::change::{Change, ChangeKind, JobFacts};
+use super::observed::merged;
 use crate::base::RegionId;
 use crate::base::text::rfc3339;
 
@@ -33,7 +34,8 @@ pub struct Copy {
 
 impl Copy {
     /// The copy that these facts are about; they are of one job in one region, each once. `None` without any.
-    fn of(mut facts: Vec<Change>) -> Option<Self> {
+    fn of(facts: Vec<Change>) -> Option<Self> {
+        let mut facts = merged(facts);
         facts.sort_by_key(|it| (it.lease_ms, it.kind, it.at_ms));
         let first = facts.first()?;
         let (job_id, region) = (first.job_id.clone(), first.region.clone());
@@ -82,8 +84,13 @@ impl Copy {
     /// federation-spec §5.1.
     fn shown(&self, is_winner: bool, here: &RegionId) -> Value {
         let elsewhere = Some(self.region.as_str()).filter(|region| *region != here.as_str());
-        let history =
-            self.history.iter().map(|it| json!({ "change": it.kind, "at": rfc3339(it.at_ms), "state": it.state }));
+        let history = self.history.iter().map(|it| {
+            let mut shown = json!({ "change": it.kind, "at": rfc3339(it.at_ms), "state": it.state });
+            if let Some(source) = it.observed_by {
+                shown["observed_by"] = json!(source);
+            }
+            shown
+        });
         json!({
             "job_id": self.job_id,
             "region": self.region,

@@ -24,14 +24,14 @@ pub use discovery::{
 pub use drill::{drill_ended, drill_started, hub_drill_ended, hub_drill_refused, hub_drill_started, hub_drill_waits};
 pub use hub::{
     hub_bodies_dropped, hub_bodies_pull_failed, hub_bodies_pull_returns, hub_bodies_refused, hub_body_unreadable,
-    hub_changes_refused, hub_config_refused, hub_conflict, hub_connected, hub_cut_off, hub_fetch_waits,
-    hub_grants_refused, hub_grants_return, hub_identity_refused, hub_identity_reloaded, hub_job_repeated,
-    hub_key_doubled, hub_keys_lost, hub_keys_reached, hub_keys_refused, hub_keys_reloaded, hub_lost, hub_name_shared,
-    hub_not_opened, hub_pool_deleted, hub_pool_put, hub_pools_in_force, hub_pools_refused, hub_pull_failed,
-    hub_pull_returns, hub_questions_refused, hub_record_failed, hub_record_lost, hub_record_reached,
-    hub_region_deleted, hub_region_put, hub_reports_dropped, hub_reports_refused, hub_restart_needed,
-    hub_return_unheard, hub_search_begins, hub_search_waits, hub_started, hub_status_refused, hub_switches_unknown,
-    promotion_doubled, promotion_stage, promotion_waits,
+    hub_changes_refused, hub_config_refused, hub_conflict, hub_connected, hub_cut_off, hub_events_absent,
+    hub_events_failed, hub_events_left, hub_events_return, hub_fetch_waits, hub_grants_refused, hub_grants_return,
+    hub_identity_refused, hub_identity_reloaded, hub_job_repeated, hub_key_doubled, hub_keys_lost, hub_keys_reached,
+    hub_keys_refused, hub_keys_reloaded, hub_lost, hub_name_shared, hub_not_opened, hub_pool_deleted, hub_pool_put,
+    hub_pools_in_force, hub_pools_refused, hub_pull_failed, hub_pull_returns, hub_questions_refused, hub_record_failed,
+    hub_record_lost, hub_record_reached, hub_region_deleted, hub_region_put, hub_reports_dropped, hub_reports_refused,
+    hub_restart_needed, hub_return_unheard, hub_search_begins, hub_search_waits, hub_started, hub_status_refused,
+    hub_switches_unknown, promotion_doubled, promotion_stage, promotion_waits,
 };
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
 pub use scheduling::{scheduling_pool_overloaded, scheduling_queue_starved, scheduling_rebalanced};

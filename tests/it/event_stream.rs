@@ -66,7 +66,7 @@ async fn the_channel_of_a_queue_streams_from_the_local_region_or_from_the_one_th
         assert_eq!((status.as_u16(), &headers["ojs-federation-region"]), (200, &region.parse().unwrap()));
         until(&mut wire, "retry: 3000").await;
         federation.regions[place].fill("mail", 1);
-        until(&mut wire, "event: job.enqueued").await;
+        until(&mut wire, "event: job.state_changed").await;
         assert_eq!(asked(&federation, "/ojs/v1/queues/")[place], ["/ojs/v1/queues/mail/events?types=a"]);
     }
 }

@@ -25,11 +25,28 @@ pub(super) struct Event {
     pub(super) subject: String,
     pub(super) at_ms: u64,
     data: String,
+    /// The states before and after it, on the last event of a change of state.
+    change: Option<(Option<JobState>, JobState)>,
 }
 
 impl Event {
     pub(super) fn data(&self) -> &str {
         &self.data
+    }
+
+    /// The event as a queue's stream sends it: of a job `job.state_changed` alone, once for each change, as servers do; of a queue as it is.
+    pub(super) fn streamed(&self) -> Option<String> {
+        const KIND: &str = "job.state_changed";
+        let (kind, data) = match self.change {
+            Some((was, is)) => {
+                let data = Object::new().text("event", KIND).text("job_id", &self.subject).text("queue", &self.queue);
+                let data = data.text("type", &self.job_type).maybe_text("from", was.map(JobState::as_str));
+                (KIND, data.text("to", is.as_str()).text("timestamp", &rfc3339(self.at_ms)).finish())
+            }
+            None if self.job_type.is_empty() => (self.kind, self.data.clone()),
+            None => return None,
+        };
+        Some(format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id))
     }
 
     /// The event document.
@@ -160,6 +177,10 @@ impl EventLog {
                 self.job("job.discarded", job, at_ms, data);
             }
         }
+        if was != Some(job.state) && job.state != JobState::Pending {
+            let last = self.kept.back_mut().filter(|event| event.subject == job.id);
+            last.into_iter().for_each(|event| event.change = Some((was, job.state)));
+        }
     }
 
     /// Notes that a worker keeps a job.
@@ -185,6 +206,7 @@ impl EventLog {
             subject: queue.to_owned(),
             at_ms,
             data,
+            change: None,
         });
     }
 
@@ -198,6 +220,7 @@ impl EventLog {
             subject: name.to_owned(),
             at_ms,
             data: data.finish(),
+            change: None,
         });
     }
 
@@ -210,6 +233,7 @@ impl EventLog {
             subject: job.id.clone(),
             at_ms,
             data: data.finish(),
+            change: None,
         });
     }
 

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::answer::{Body, BoxError, Object, typed};
 use super::context::Context;
+use super::events::Event;
 use super::problem::Problem;
 
 /// How often an idle stream says that it is alive.
@@ -151,9 +152,7 @@ async fn send_queue_events(listening: &mut Listening, events: &mpsc::Sender<Byte
         {
             let mut store = context.store.lock();
             let log = store.events();
-            for event in log.since(*place).filter(|event| event.queue == *queue) {
-                text.push_str(&format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.kind, event.data()));
-            }
+            text.extend(log.since(*place).filter(|event| event.queue == *queue).filter_map(Event::streamed));
             *place = log.end();
         }
         if !text.is_empty() && events.send(std::mem::take(&mut text).into()).await.is_err() {

@@ -164,6 +164,7 @@ mod tests {
             state: None,
             replicated_from: None,
             job: Some(JobFacts { enqueued_ms: Some(enqueued_ms), ..JobFacts::default() }),
+            observed_by: None,
         }
     }
 

@@ -231,6 +231,7 @@ impl Mover<'_> {
             state: state.filter(|state| !state.is_empty()),
             replicated_from: None,
             job: described.map(|it| JobFacts { enqueued_ms: Some(enqueued_ms.unwrap_or(now_ms)), ..it }),
+            observed_by: None,
         };
         self.hub.record.save_changes(self.promotion.to.as_str(), vec![created], None).await?;
         let moved = PromotionJob { step: JobStep::Moved.as_str().to_owned(), ..job };

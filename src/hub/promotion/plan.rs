@@ -85,6 +85,7 @@ mod tests {
             state: None,
             replicated_from: None,
             job: Some(job),
+            observed_by: None,
         }
     }
 

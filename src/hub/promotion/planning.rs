@@ -112,6 +112,7 @@ mod tests {
             state: None,
             replicated_from: None,
             job: None,
+            observed_by: None,
         }
     }
 

@@ -76,6 +76,20 @@ impl Record {
         }
     }
 
+    /// Gives the event streams of the region to one hub of those that share the record, for so long. Returns whether this hub has them.
+    ///
+    /// Errors: [`RecordError`]; the hub may have them.
+    pub(in crate::hub) async fn take_events(&self, hub: &str, lasts_ms: u64) -> Result<bool, RecordError> {
+        match self {
+            // One hub holds the file.
+            Self::Sqlite(_) => Ok(true),
+            Self::Postgres(it) => {
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::conflict::take_events(line, settings, hub, lasts_ms)).await
+            }
+        }
+    }
+
     /// Looks at up to `max` facts of an origin behind those of the last time, and notes the tracking ids that several regions have. Those of
     /// which `region` has a copy are to be looked at once a time is over. The cost does not depend on the number of facts about an id.
     ///

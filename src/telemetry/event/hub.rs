@@ -97,6 +97,35 @@ pub fn hub_pull_returns(from: &str) {
     info!(target: TARGET, event = "ojs.federation.hub_pull_returns", from, "the facts about jobs of another region's hub are taken again");
 }
 
+/// The event stream of a queue is not read, or has ended. Logged once for each cause.
+pub fn hub_events_failed(queue: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_events_failed", queue, error,
+        "the event stream of a queue is not read; the index lacks jobs that no sidecar sees until it is, and what the lists do not show"
+    );
+}
+
+/// The region has no event stream of a queue. Logged once for each cause.
+pub fn hub_events_absent(queue: &str, error: &str) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_events_absent", queue, error,
+        "the region has no event stream of this queue; it is asked for again twice a minute, and the index has what sidecars report"
+    );
+}
+
+/// The event stream of a queue is read again.
+pub fn hub_events_return(queue: &str) {
+    info!(target: TARGET, event = "ojs.federation.hub_events_return", queue, "the event stream of a queue is read again");
+}
+
+/// More queues fit `index.events.queues` than streams are read.
+pub fn hub_events_left(left: usize) {
+    warn!(
+        target: TARGET, event = "ojs.federation.hub_events_left", left,
+        "more queues fit index.events.queues than there may be event streams; the last ones by name are left out"
+    );
+}
+
 /// Bodies of jobs had to make room for later ones.
 pub fn hub_bodies_dropped(bodies: u64) {
     warn!(

@@ -4,6 +4,7 @@ mod asked;
 mod bodies;
 mod conflicts;
 mod drill;
+mod events;
 mod figures;
 mod heard;
 mod history;

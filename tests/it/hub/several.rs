@@ -117,7 +117,7 @@ async fn hubs_that_start_at_once_make_the_tables_once() {
         let done = run.await.unwrap();
         assert_eq!(done.code, Some(0), "{}", done.all());
     }
-    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "12");
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "13");
 }
 
 #[tokio::test]

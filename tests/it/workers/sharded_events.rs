@@ -54,7 +54,7 @@ async fn the_events_of_all_shards_are_one_stream_of_one_queue() {
         assert!(heard.iter().all(|request| request.headers["last-event-id"] == "evt_7"));
         let tenants = ["acme", "globex", "initech", "umbrella", ""];
         enqueue(&federation, &tenants).await;
-        let text = until(&mut wire, "event: job.enqueued", tenants.len()).await;
+        let text = until(&mut wire, "event: job.state_changed", tenants.len()).await;
         assert_eq!(text.matches("retry: 3000").count(), 1, "{text}");
         let events: Vec<Value> = text
             .lines()
@@ -88,7 +88,7 @@ async fn other_calls_do_not_wait_for_the_streams_of_a_region_with_http2() {
     let mut wire = opened(&federation, STREAM).await;
     assert_eq!(wire.head().await.0, StatusCode::OK);
     enqueue(&federation, &["acme", "globex"]).await;
-    until(&mut wire, "event: job.enqueued", 2).await;
+    until(&mut wire, "event: job.state_changed", 2).await;
 }
 
 #[tokio::test]

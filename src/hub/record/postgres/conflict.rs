@@ -173,6 +173,18 @@ pub(in crate::hub::record) async fn facts(
     index::select(line, settings, FACTS, &values).await
 }
 
+/// Whether this hub has the event streams, for so long.
+pub(in crate::hub::record) async fn take_events(
+    line: &Line,
+    settings: &PostgresSettings,
+    hub: &str,
+    lasts_ms: u64,
+) -> Result<bool, RecordError> {
+    let take = TAKE.replace("ojs_hub_conflict_turn", "ojs_hub_events_turn");
+    let lasts_ms = signed(lasts_ms);
+    Ok(!line.ask(settings, &take, &[(&hub, Type::TEXT), (&lasts_ms, Type::INT8)]).await?.is_empty())
+}
+
 /// Returns false where the copy has a result, or an order that is not known of.
 pub(in crate::hub::record) async fn save(
     line: &Line,

@@ -13,14 +13,14 @@ use super::super::postgres_error::PostgresError;
 use super::line::{Line, Value};
 use super::values::{number, signed, text};
 use crate::base::RegionId;
-use crate::replica::{Change, ChangeKind};
+use crate::replica::{Change, ChangeKind, Observer};
 
 /// Joins facts with the known ones, as `Change::joined` does, each with a place of its own where that changes anything; drops the
 /// bodies of jobs that they end; and notes the place of the source. Sorted, so that two hubs which write the same facts wait for each other in one order.
 const SAVE: &str = "
 WITH added AS (
-  INSERT INTO ojs_hub_change AS known (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms)
-  SELECT job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, $2,
+  INSERT INTO ojs_hub_change AS known (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, observed_by, origin, learned_ms)
+  SELECT job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, observed_by, $2,
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint
   FROM json_populate_recordset(NULL::ojs_hub_change, $1::json) ORDER BY job_id, region, kind, lease_ms
   ON CONFLICT (job_id, region, kind, lease_ms, origin) DO UPDATE SET
@@ -29,12 +29,14 @@ WITH added AS (
     state = greatest(known.state, excluded.state),
     replicated_from = greatest(known.replicated_from, excluded.replicated_from),
     job = greatest(known.job, excluded.job),
+    observed_by = CASE WHEN excluded.observed_by IS NOT NULL THEN known.observed_by END,
     learned_ms = excluded.learned_ms, mark = excluded.mark, written = excluded.written
   WHERE CASE known.kind WHEN 'created' THEN excluded.at_ms < known.at_ms ELSE excluded.at_ms > known.at_ms END
     OR greatest(known.federation_id, excluded.federation_id) IS DISTINCT FROM known.federation_id
     OR greatest(known.state, excluded.state) IS DISTINCT FROM known.state
     OR greatest(known.replicated_from, excluded.replicated_from) IS DISTINCT FROM known.replicated_from
-    OR greatest(known.job, excluded.job) IS DISTINCT FROM known.job),
+    OR greatest(known.job, excluded.job) IS DISTINCT FROM known.job
+    OR (excluded.observed_by IS NULL AND known.observed_by IS NOT NULL)),
 ended AS (
   DELETE FROM ojs_hub_body WHERE ctid = ANY (ARRAY(
     SELECT body.ctid FROM ojs_hub_body AS body JOIN (
@@ -50,7 +52,7 @@ WHERE ojs_hub_index_place.epoch <> excluded.epoch
 const COLUMNS: &str =
     "job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, written, mark, learned_ms,
   (SELECT true FROM ojs_hub_change AS o WHERE (o.job_id, o.region) = (ojs_hub_change.job_id, ojs_hub_change.region)
-  AND o.replicated_from IS NOT NULL LIMIT 1) IS NOT NULL";
+  AND o.replicated_from IS NOT NULL LIMIT 1) IS NOT NULL, observed_by";
 
 /// Keeps facts, and the place of the source up to which this record has them.
 pub(super) async fn save(
@@ -205,6 +207,7 @@ fn read(rows: &[Row], at: usize) -> Result<IndexedChange, PostgresError> {
         state: may(6)?,
         replicated_from: may(7)?,
         job,
+        observed_by: may(13)?.map(|_| Observer::Events),
     };
     let (written, mark, learned_ms) = (number(rows, at, 9)?, number(rows, at, 10)?, number(rows, at, 11)?);
     let is_replica = rows[at].try_get(12).map_err(PostgresError::content)?;

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -127,7 +127,13 @@ CREATE TABLE ojs_hub_drill (
 CREATE UNIQUE INDEX ojs_hub_drill_open ON ojs_hub_drill (is_open) WHERE is_open;
 CREATE TABLE ojs_hub_drill_count (
   drill text NOT NULL, sidecar text NOT NULL, started_ms bigint NOT NULL, document text NOT NULL,
-  PRIMARY KEY (drill, sidecar, started_ms))",
+  PRIMARY KEY (drill, sidecar, started_ms));",
+    // The source of a fact that no sidecar has reported, which adds no byte to the facts that are there; and the hub that reads event streams.
+    "
+ALTER TABLE ojs_hub_change ADD COLUMN observed_by text;
+CREATE TABLE ojs_hub_events_turn (only_one integer PRIMARY KEY CHECK (only_one = 1), hub text NOT NULL, until_ms bigint NOT NULL);
+INSERT INTO ojs_hub_events_turn VALUES (1, '', 0);
+",
 ];
 
 /// Another hub may make the tables for longer than other statements wait for a lock. Shorter than [`super::MIGRATION_WAIT`]: the server then

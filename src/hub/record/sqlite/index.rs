@@ -7,27 +7,29 @@ use super::bodies;
 use super::limits::now_ms;
 use super::tables::{signed, whole};
 use crate::base::RegionId;
-use crate::replica::{Change, ChangeKind};
+use crate::replica::{Change, ChangeKind, Observer};
 
 /// Joins a fact with the known one, as `Change::joined` does, and gives it a place of its own where that changes anything.
 const SAVE: &str = "
-INSERT INTO job_change (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms, mark)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+INSERT INTO job_change (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, observed_by, origin, learned_ms, mark)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
 ON CONFLICT (job_id, region, kind, lease_ms, origin) DO UPDATE SET
   at_ms = CASE kind WHEN 'created' THEN min(at_ms, excluded.at_ms) ELSE max(at_ms, excluded.at_ms) END,
   federation_id = max(coalesce(federation_id, excluded.federation_id), coalesce(excluded.federation_id, federation_id)),
   state = max(coalesce(state, excluded.state), coalesce(excluded.state, state)),
   replicated_from = max(coalesce(replicated_from, excluded.replicated_from), coalesce(excluded.replicated_from, replicated_from)),
   job = max(coalesce(job, excluded.job), coalesce(excluded.job, job)),
+  observed_by = max(observed_by, excluded.observed_by),
   learned_ms = excluded.learned_ms, mark = excluded.mark
 WHERE CASE kind WHEN 'created' THEN excluded.at_ms < at_ms ELSE excluded.at_ms > at_ms END
   OR (excluded.federation_id IS NOT NULL AND (federation_id IS NULL OR excluded.federation_id > federation_id))
   OR (excluded.state IS NOT NULL AND (state IS NULL OR excluded.state > state))
   OR (excluded.replicated_from IS NOT NULL AND (replicated_from IS NULL OR excluded.replicated_from > replicated_from))
-  OR (excluded.job IS NOT NULL AND (job IS NULL OR excluded.job > job))";
+  OR (excluded.job IS NOT NULL AND (job IS NULL OR excluded.job > job))
+  OR (excluded.observed_by IS NULL AND observed_by IS NOT NULL)";
 
 const COLUMNS: &str = "EXISTS (SELECT 1 FROM job_change AS o WHERE (o.job_id, o.region) = (job_change.job_id, job_change.region)
-  AND o.replicated_from IS NOT NULL) AS is_replica, job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, origin, learned_ms, mark";
+  AND o.replicated_from IS NOT NULL) AS is_replica, job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, observed_by, origin, learned_ms, mark";
 
 /// Keeps facts, and the place of the source up to which this file has them.
 pub(super) fn save(
@@ -45,6 +47,7 @@ pub(super) fn save(
             let (region, kind, job) = (it.region.as_str(), it.kind.as_str(), it.job.as_ref().map(|job| job.text()));
             let (lease_ms, at_ms) = (signed(it.lease_ms), signed(it.at_ms));
             let ids = (&it.federation_id, &it.state, &it.replicated_from);
+            let observed_by = it.observed_by.map(Observer::as_str);
             // Never given again, also where all facts are gone.
             mark += 1;
             statement.execute(params![
@@ -57,6 +60,7 @@ pub(super) fn save(
                 ids.1,
                 ids.2,
                 job,
+                observed_by,
                 origin,
                 learned,
                 signed(mark)
@@ -178,6 +182,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<IndexedChange> {
     let region: String = row.get("region")?;
     let job: Option<String> = row.get("job")?;
     let job = job.map(|job| serde_json::from_str(&job)).transpose().map_err(|_| wrong("a job of a later version"))?;
+    let observed_by: Option<String> = row.get("observed_by")?;
     let change = Change {
         job_id: row.get("job_id")?,
         region: RegionId::parse(&region).map_err(|_| wrong("a region's id"))?,
@@ -188,6 +193,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<IndexedChange> {
         state: row.get("state")?,
         replicated_from: row.get("replicated_from")?,
         job,
+        observed_by: observed_by.map(|_| Observer::Events),
     };
     let (mark, learned_ms) = (whole(row, "mark")?, whole(row, "learned_ms")?);
     Ok(IndexedChange { change, written: mark, mark, learned_ms, is_replica: row.get("is_replica")? })

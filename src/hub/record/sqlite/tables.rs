@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -119,6 +119,8 @@ CREATE TABLE drill_count (
   drill TEXT NOT NULL, sidecar TEXT NOT NULL, started_ms INTEGER NOT NULL, document TEXT NOT NULL,
   PRIMARY KEY (drill, sidecar, started_ms)) WITHOUT ROWID;
 ",
+    // The source of a fact that no sidecar has reported.
+    "ALTER TABLE job_change ADD COLUMN observed_by TEXT;",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.

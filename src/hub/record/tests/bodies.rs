@@ -25,6 +25,7 @@ fn change(job: &str, kind: ChangeKind, state: Option<&str>) -> Change {
         state: state.map(str::to_owned),
         replicated_from: None,
         job: None,
+        observed_by: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::RegionId;
-use crate::replica::{ChangeKind, JobFacts};
+use crate::replica::{ChangeKind, JobFacts, Observer};
 
 pub(super) fn change(job: &str, kind: ChangeKind, lease_ms: u64, at_ms: u64) -> Change {
     Change {
@@ -15,6 +15,7 @@ pub(super) fn change(job: &str, kind: ChangeKind, lease_ms: u64, at_ms: u64) -> 
         state: None,
         replicated_from: None,
         job: None,
+        observed_by: None,
     }
 }
 
@@ -54,6 +55,23 @@ async fn a_fact_is_kept_once_and_joined_as_its_reports_say() {
         }
     }
     assert_eq!(record.find_changes(Wanted::Federation("g".to_owned())).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_fact_of_an_event_is_that_of_a_report_once_a_sidecar_has_said_the_same() {
+    let record = Record::open(&at(None)).unwrap();
+    let of = |observed_by| Change { observed_by, ..change("a", ChangeKind::Leased, 20, 20) };
+    let (event, report) = (of(Some(Observer::Events)), of(None));
+    for (saved, kept) in [(&event, &event), (&event, &event), (&report, &report), (&event, &report)] {
+        record.save_changes("us", vec![saved.clone()], None).await.unwrap();
+        let found = record.find_changes(Wanted::Job("a".to_owned())).await.unwrap();
+        assert_eq!(changes(found), std::slice::from_ref(kept));
+    }
+    // That a sidecar has said it, too, is news for other hubs.
+    let marks = async || record.changes_behind("us", IndexPlace::default(), 9).await.unwrap()[0].mark;
+    let before = marks().await;
+    record.save_changes("us", vec![event], None).await.unwrap();
+    assert_eq!(marks().await, before, "nothing has changed");
 }
 
 #[tokio::test]
