@@ -24,6 +24,8 @@ pub mod cli;
 #[cfg(not(feature = "internals"))]
 mod config;
 #[cfg(not(feature = "internals"))]
+mod evidence;
+#[cfg(not(feature = "internals"))]
 mod fleet;
 #[cfg(not(feature = "internals"))]
 mod hub;
@@ -60,6 +62,8 @@ pub mod app;
 pub mod base;
 #[cfg(feature = "internals")]
 pub mod config;
+#[cfg(feature = "internals")]
+pub mod evidence;
 #[cfg(feature = "internals")]
 pub mod fleet;
 #[cfg(feature = "internals")]

@@ -212,30 +212,6 @@ pub(super) struct FleetArgs {
     pub(super) hub: HubArgs,
 }
 
-#[derive(Debug, Subcommand)]
-pub(super) enum AuditCommand {
-    /// Print the audit trail of a hub, one JSON row a line, and its end on standard error
-    #[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
-    Export {
-        /// Only the rows behind this number
-        #[arg(long, value_name = "N", default_value_t = 0)]
-        after: u64,
-        #[command(flatten)]
-        hub: HubArgs,
-    },
-    /// Check an exported trail; exit code 1 if a row was changed, is missing or is no row
-    Verify {
-        /// The exported file; - for standard input
-        file: PathBuf,
-        /// The hash of the row before the first one, where the file does not begin at row 1
-        #[arg(long, value_name = "HASH")]
-        start: Option<String>,
-        /// A hash that some row must have, as an earlier export has printed it: the file has that export's last row
-        #[arg(long, value_name = "HASH")]
-        end: Option<String>,
-    },
-}
-
 /// The author of a change of a switch, and the reasons.
 #[derive(Debug, Args)]
 pub(super) struct SwitchedBy {

@@ -1,58 +1,79 @@
 //! `ojs-sidecar audit export` and `audit verify`: the audit trail of a hub.
 
+mod bundle;
+mod rows;
+
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use http::Method;
+use clap::{ArgGroup, Subcommand};
 
-use super::arguments::{AuditCommand, HubArgs};
+use super::arguments::HubArgs;
 use super::exit::{DONE, FAILED};
-use super::order::{To, order};
 use super::out::{complain, say};
-use crate::hub::{AuditRow, Verified, verify};
+use crate::hub::{Verified, verify};
+use rows::read_rows;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditCommand {
+    /// Print the audit trail of a hub, one JSON row a line, and its end on standard error
+    #[command(group = ArgGroup::new("at").required(true).args(["hub"]))]
+    Export {
+        /// Only the rows behind this number
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        after: u64,
+        /// Write a bundle into this new folder instead: all rows, and a signed head over them
+        #[arg(long, value_name = "DIR", conflicts_with = "after")]
+        bundle: Option<PathBuf>,
+        #[command(flatten)]
+        hub: HubArgs,
+    },
+    /// Check an exported trail or a bundle; exit code 1 if a row was changed, is missing or is no row
+    Verify {
+        /// The exported file, - for standard input, or the folder of a bundle
+        file: PathBuf,
+        /// A public key in PEM that may have signed the bundle; several for keys that were replaced
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["start", "end"])]
+        key: Vec<PathBuf>,
+        /// A head that was signed before, of an earlier bundle or of the hub's log: its rows must be the first ones of this bundle
+        #[arg(long, value_name = "FILE", requires = "key")]
+        head: Vec<PathBuf>,
+        /// The hash of the row before the first one, where the file does not begin at row 1
+        #[arg(long, value_name = "HASH")]
+        start: Option<String>,
+        /// A hash that some row must have, as an earlier export has printed it: the file has that export's last row
+        #[arg(long, value_name = "HASH")]
+        end: Option<String>,
+    },
+}
 
 /// Carries out one of the two.
 pub(super) fn audit(command: &AuditCommand) -> u8 {
     match command {
-        AuditCommand::Export { after, hub } => export(*after, hub),
-        AuditCommand::Verify { file, start, end } => check(file, start.as_deref(), end.as_deref()),
+        AuditCommand::Export { bundle: Some(folder), hub, .. } => bundle::export(folder, hub),
+        AuditCommand::Export { after, hub, bundle: None } => export(*after, hub),
+        AuditCommand::Verify { file, key, head, .. } if file.is_dir() => bundle::check(file, key, head),
+        AuditCommand::Verify { file, key, .. } if !key.is_empty() => {
+            complain(format_args!("{}: expected the folder of a bundle, where a key is given", file.display()));
+            FAILED
+        }
+        AuditCommand::Verify { file, start, end, .. } => check(file, start.as_deref(), end.as_deref()),
     }
 }
 
 /// Prints every row behind a number; exit code 1 where the hub does not answer.
-fn export(mut after: u64, hub: &HubArgs) -> u8 {
+fn export(after: u64, hub: &HubArgs) -> u8 {
     let mut end = None;
-    loop {
-        let path = format!("/v1/hub/audit?after={after}");
-        let Some(mut document) = order(To::Hub(hub), Method::GET, &path, |it| it["rows"].is_array()) else {
-            return FAILED;
-        };
-        let Ok(rows) = serde_json::from_value::<Vec<AuditRow>>(document["rows"].take()) else {
-            complain("the hub's rows are not those of this version of the program");
-            return FAILED;
-        };
-        let before = after;
-        for row in rows {
-            match serde_json::to_string(&row) {
-                Ok(line) => say(line),
-                Err(error) => {
-                    complain(error);
-                    return FAILED;
-                }
-            }
-            after = row.number;
-            end = Some(row.hash);
-        }
-        if document["more"] != true {
-            break;
-        }
-        if after <= before {
-            complain("the hub says that there are more rows, and sends none behind the last one");
-            return FAILED;
-        }
+    let read = read_rows(hub, after, |row| {
+        say(row.line().map_err(|error| error.to_string())?);
+        end = Some((row.number, row.hash));
+        Ok(true)
+    });
+    if read.is_none() {
+        return FAILED;
     }
     match end {
-        Some(hash) => complain(format_args!("row {after} is the last one; its hash is {hash}")),
+        Some((row, hash)) => complain(format_args!("row {row} is the last one; its hash is {hash}")),
         None if after > 0 => complain(format_args!("the trail has no rows behind row {after}")),
         None => complain("the trail has no rows yet"),
     }

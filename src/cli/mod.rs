@@ -45,10 +45,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use arguments::{
-    AuditCommand, AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, JobArgs, LogLevelArgs,
-    MaintenanceArgs, OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SpoolArgs, SwitchesArgs,
-    ThrottleArgs, UndrainArgs, UnthrottleArgs,
+    AwaitArgs, ConfigArgs, DrainArgs, FleetArgs, HealthcheckArgs, HubRunArgs, JobArgs, LogLevelArgs, MaintenanceArgs,
+    OutcomesArgs, OutcomesCommand, PauseArgs, QueryArgs, ResumeArgs, SpoolArgs, SwitchesArgs, ThrottleArgs,
+    UndrainArgs, UnthrottleArgs,
 };
+use audit::AuditCommand;
 #[cfg(feature = "demo")]
 use demo::{DemoArgs, RegionArgs};
 use drill::{DrillArgs, DrillsArgs};

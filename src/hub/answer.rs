@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::access::Caller;
+use super::audit_heads;
 use super::bodies;
 use super::copies;
 use super::credentials::{Certificate, caller};
@@ -159,6 +160,7 @@ async fn answered(
         Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
         Endpoint::Audit => document(&audit(&hub, &query).await?),
+        Endpoint::AuditHead => document(&audit_heads::head(&hub).await?),
     })
 }
 

@@ -90,6 +90,18 @@ impl Head {
 }
 
 impl AuditRow {
+    /// The row as an exported line, without its end: its members in the order of this type, which is that of the leaves of the signed log.
+    ///
+    /// Errors: none for texts and numbers.
+    pub fn line(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    /// Whether it is as it was written, and the one behind this end of the trail.
+    pub(super) fn follows(&self, end: &Head) -> bool {
+        (self.number, &self.previous) == (end.number + 1, &end.hash) && self.computed_hash() == self.hash
+    }
+
     fn computed_hash(&self) -> String {
         let members = serde_json::json!([
             self.number,
@@ -165,21 +177,21 @@ pub struct Verified {
 /// trail does not begin at row 1. `end`: the hash of some row, as an earlier export has printed it.
 ///
 /// Errors: [`ChainError`], the first mistake.
-pub fn verify<'l>(
-    lines: impl Iterator<Item = &'l str>,
+pub fn verify<L: AsRef<str>>(
+    lines: impl Iterator<Item = L>,
     start: Option<&str>,
     end: Option<&str>,
 ) -> Result<Verified, ChainError> {
     let (mut first, mut found, mut before): (_, _, Option<Head>) = (None, None, None);
-    for (place, line) in lines.enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let row: AuditRow = serde_json::from_str(line)
+    for (place, line) in lines.enumerate().filter(|(_, line)| !line.as_ref().trim().is_empty()) {
+        let row: AuditRow = serde_json::from_str(line.as_ref())
             .map_err(|error| ChainError::Row { line: place + 1, cause: error.to_string() })?;
         if row.computed_hash() != row.hash {
             return Err(ChainError::Changed(row.number));
         }
         match &before {
             None => check_first(&row, start)?,
-            Some(before) if (before.number + 1, &before.hash) == (row.number, &row.previous) => {}
+            Some(before) if row.follows(before) => {}
             Some(_) => return Err(ChainError::Gap(row.number)),
         }
         first = first.or(Some(row.number));

@@ -104,6 +104,8 @@ pub(super) enum Endpoint {
     DeletePool,
     /// `GET /v1/hub/audit`.
     Audit,
+    /// `GET /v1/hub/audit/head`: a signed head of the audit trail.
+    AuditHead,
 }
 
 /// The methods of a path where another one was asked for; none where the path does not exist.
@@ -150,6 +152,7 @@ impl Endpoint {
             _ if path.starts_with(DRILLS) => &[(Method::GET, Self::Drill), (Method::DELETE, Self::StopDrill)],
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
+            "/v1/hub/audit/head" => &[(Method::GET, Self::AuditHead)],
             _ => return Err(None),
         };
         let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
@@ -221,7 +224,7 @@ impl Endpoint {
             | Self::DeleteRegion
             | Self::PutPool
             | Self::DeletePool => Need::Operator(Scope::Operate),
-            Self::Audit => Need::Operator(Scope::Audit),
+            Self::Audit | Self::AuditHead => Need::Operator(Scope::Audit),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! - [`Settings`] are read from a file of their own.
 //! - `access` has the rights of clients, by the names in the client's certificate; `tokens` those of operators by their tokens, and
 //!   `credentials` decides between the two.
-//! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail.
+//! - `record` keeps switches, the audit trail and the inventory in SQLite or PostgreSQL; `audit` chains the rows of the trail, `audit_log` signs it, and `audit_heads` shows the signatures.
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars. `figures` sums those of their pools.
 //! - `regions` takes the regions that operators put at the hub for the discovery of sidecars; `registry` has them.
 //! - `pools` takes the pools of workers that operators put at the hub for all sidecars; `put_pools` has them.
@@ -27,6 +27,9 @@ mod access;
 mod admin;
 mod answer;
 mod audit;
+mod audit_heads;
+mod audit_log;
+mod audit_settings;
 mod bodies;
 mod body_settings;
 mod body_store;
@@ -85,6 +88,8 @@ mod twins;
 mod views;
 
 pub use audit::{AuditRow, ChainError, Verified, verify};
+pub use audit_log::AuditKeyError;
+pub use audit_settings::AuditSettings;
 pub use body_store::BodiesError;
 pub use identity::IdentityError;
 pub use limit_settings::LimitSettings;

@@ -13,6 +13,8 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
+use super::audit_heads::sign_heads;
+use super::audit_log::{AuditKeyError, AuditLog};
 use super::body_store::BodiesError;
 use super::conflicts;
 use super::drill;
@@ -55,6 +57,9 @@ pub enum RunError {
     /// The keys of tokens.
     #[error(transparent)]
     Keys(#[from] KeysError),
+    /// The key of the audit trail.
+    #[error(transparent)]
+    Audit(#[from] AuditKeyError),
     /// The bodies of jobs.
     #[error(transparent)]
     Bodies(#[from] BodiesError),
@@ -87,7 +92,7 @@ impl RunError {
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
         match self {
-            Self::Identity(_) | Self::Keys(_) | Self::Region(_) | Self::Bodies(_) => true,
+            Self::Identity(_) | Self::Keys(_) | Self::Audit(_) | Self::Region(_) | Self::Bodies(_) => true,
             Self::Record(error) => error.is_of_configuration(),
             _ => false,
         }
@@ -111,16 +116,18 @@ pub struct Bound {
     views: Option<Views>,
     tokens: Option<Tokens>,
     index: Option<Index>,
+    audit_log: Option<AuditLog>,
 }
 
 /// Whether a hub could use the files of these settings. Opens no record.
 ///
-/// Errors: [`RunError::Identity`], [`RunError::Keys`], [`RunError::Record`] and [`RunError::Region`].
+/// Errors: [`RunError::Identity`], [`RunError::Keys`], [`RunError::Audit`], [`RunError::Record`] and [`RunError::Region`].
 pub fn check(settings: &Settings) -> Result<(), RunError> {
     Files::read(&settings.tls)?.config(settings.tokens.is_some())?;
     settings.tokens.clone().map(Tokens::load).transpose()?;
     settings.probing.clone().map(|probing| Views::new(probing, Clock::system())).transpose()?;
     settings.index.clone().map(Index::load).transpose()?;
+    settings.audit.clone().map(AuditLog::load).transpose()?;
     Ok(Record::check(&settings.record)?)
 }
 
@@ -147,6 +154,7 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     let tls = Arc::new(ArcSwap::new(files.config(tokens.is_some())?));
     let views = settings.probing.clone().map(|probing| Views::new(probing, clock.clone())).transpose()?;
     let index = settings.index.clone().map(Index::load).transpose()?;
+    let audit_log = settings.audit.clone().map(AuditLog::load).transpose()?;
     let record = Record::open(&settings.record)?;
     let listen = |key, address| {
         let bound = std::net::TcpListener::bind(address).and_then(|it| Ok((it.local_addr()?, it)));
@@ -154,7 +162,21 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     };
     let (address, listener) = listen("listen", settings.listen)?;
     let (admin, admin_listener) = listen("admin", settings.admin)?;
-    Ok(Bound { address, admin, listener, admin_listener, settings, files, tls, record, clock, views, tokens, index })
+    Ok(Bound {
+        address,
+        admin,
+        listener,
+        admin_listener,
+        settings,
+        files,
+        tls,
+        record,
+        clock,
+        views,
+        tokens,
+        index,
+        audit_log,
+    })
 }
 
 impl Bound {
@@ -179,6 +201,7 @@ impl Bound {
             views,
             tokens,
             index,
+            audit_log,
         } = self;
         let listener = registered(listener).map_err(RunError::Runtime)?;
         let admin_listener = registered(admin_listener).map_err(RunError::Runtime)?;
@@ -187,6 +210,7 @@ impl Bound {
         hub.limits = Limits::new(&settings.limits, &settings.pools);
         hub.index = index;
         hub.tokens = tokens;
+        hub.audit_log = audit_log;
         let hub = Rc::new(hub);
         let started = || event::hub_started(&address.to_string(), &admin.to_string(), &settings.record.shown());
         tokio::select! {
@@ -229,6 +253,7 @@ async fn serve_loaded(
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
         () = drill::run(hub) => Err(RunError::Ended("drills")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
+        () = sign_heads(hub) => Err(RunError::Ended("signed heads")),
         () = pull(hub) => Err(RunError::Ended("replication")),
         () = prune_bodies(hub) => Err(RunError::Ended("bodies")),
         () = prune_index(hub) => Err(RunError::Ended("index")),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
+use super::audit_settings::AuditSettings;
 use super::index_reach::unreachable;
 use super::index_settings::IndexSettings;
 use super::limit_settings::{LimitSettings, PoolSettings};
@@ -44,6 +45,8 @@ pub struct Settings {
     pub index: Option<IndexSettings>,
     /// The bearer tokens of operators; none where every client needs a certificate.
     pub tokens: Option<TokenSettings>,
+    /// The key that signs the audit trail; none where it is chained only.
+    pub audit: Option<AuditSettings>,
     /// Logging.
     #[serde(default)]
     pub log: LogSettings,
@@ -146,6 +149,7 @@ impl Settings {
         let RecordSettings { path, postgres } = &mut settings.record;
         let of_postgres = postgres.iter_mut().flat_map(PostgresSettings::paths);
         let keys = settings.tokens.as_mut().map(|tokens| &mut tokens.jwks_file);
+        let keys = keys.into_iter().chain(settings.audit.as_mut().map(|audit| &mut audit.key));
         let of_index = settings.index.iter_mut().flat_map(IndexSettings::paths);
         for path in [cert, key, client_ca].into_iter().chain(path).chain(of_postgres).chain(keys).chain(of_index) {
             *path = folder.join(&*path);
@@ -167,6 +171,9 @@ impl Settings {
         }
         let tokens = settings.tokens.iter().flat_map(TokenSettings::mistakes);
         wrong.extend(tokens.map(|mistake| format!("tokens.{mistake}")));
+        wrong.extend(
+            settings.audit.iter().filter_map(AuditSettings::mistakes).map(|mistake| format!("audit.{mistake}")),
+        );
         if settings.record.path.is_some() && settings.record.postgres.is_some() {
             wrong.push("record.path: expected either a file or `record.postgres`; leave one of them out".to_owned());
         }

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::access::{Access, Caller};
 use super::audit::{AuditRow, Entry};
+use super::audit_log::AuditLog;
 use super::drill_desk::DrillDesk;
 use super::fleet::Fleet;
 use super::index::Index;
@@ -66,6 +67,8 @@ pub(super) struct Hub {
     pub(super) copies_in: Regions,
     /// The tokens that it takes; none where every client needs a certificate.
     pub(super) tokens: Option<Tokens>,
+    /// The audit trail with signed heads; none where no key signs it.
+    pub(super) audit_log: Option<AuditLog>,
     /// Places for changes that wait for the one before them, or for the disk.
     pub(super) places: Arc<Semaphore>,
     /// Whether feeds are open; see `returning`.
@@ -97,6 +100,7 @@ impl Hub {
             views: None,
             copies_in: Regions::new(COPY_WAIT),
             tokens: None,
+            audit_log: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),
             opened: watch::Sender::new(false),
             current,

@@ -3,6 +3,7 @@
 //! Every line has the target `ojs_federation` and a field `event` with a stable name, by which alerts can find it.
 //! Fields hold region ids, closed words, job and request ids; never a job's content.
 
+mod audit;
 mod discovery;
 mod drill;
 mod hub;
@@ -17,6 +18,7 @@ use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
+pub use audit::{hub_audit_head, hub_audit_unsigned};
 pub use discovery::{
     discovery_cache_failed, discovery_cache_ignored, discovery_changed, discovery_looked, discovery_rejected,
     discovery_unproven,

@@ -167,6 +167,9 @@ fn one_hub_and_then_two_drain_a_region_for_all_sidecars_as_the_guide_says() {
         "5 rows are as they were written",
         "6 rows are as they were written, row 1 to row 6",
         "the hash of --end is that of row 5",
+        "trail-1: 6 rows, and the signed head over them",
+        "7 rows of hub.example are as they were signed at ",
+        "Signature Verified Successfully",
     ] {
         assert!(said.has(expected), "{expected} is not in {}", said.all);
     }

@@ -1,6 +1,7 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
 mod asked;
+mod audit_bundle;
 mod bodies;
 mod conflicts;
 mod drill;

@@ -1,0 +1,275 @@
+//! A bundle: the whole audit trail with a signed head over it, in a folder, which can be checked without the hub.
+//!
+//! | file | content |
+//! |---|---|
+//! | `audit.jsonl` | one row a line |
+//! | `signatures/audit-head.dsse.json` | the head over the rows, signed by the hub |
+//! | `manifest.json` | length and SHA-256 of these two |
+
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use data_encoding::HEXLOWER;
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+use super::rows::read_rows;
+use crate::base::text::rfc3339;
+use crate::cli::arguments::HubArgs;
+use crate::cli::exit::{DONE, FAILED};
+use crate::cli::order::{To, order};
+use crate::cli::out::{complain, say};
+use crate::evidence::{Envelope, Head, Tree, Verifier, leaf_hash};
+use crate::hub::verify;
+
+const ROWS: &str = "audit.jsonl";
+const SIGNATURES: &str = "signatures";
+const HEAD: &str = "signatures/audit-head.dsse.json";
+const MANIFEST: &str = "manifest.json";
+/// The longest row: ten texts, each of at most a few hundred bytes, of which each letter may be written as six. Units: bytes.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+/// A longer head, key or manifest is none. Units: bytes.
+const SMALL_BYTES_MAX: u64 = 64 * 1024;
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Manifest {
+    /// The version of the shape of bundles.
+    version: u32,
+    files: Vec<Listed>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    name: String,
+    bytes: u64,
+    sha256: String,
+}
+
+/// Writes a bundle into a folder that is not there yet; exit code 1 where the hub does not answer or signs nothing, or the disk fails.
+pub(super) fn export(folder: &Path, hub: &HubArgs) -> u8 {
+    let Some(document) = order(To::Hub(hub), Method::GET, "/v1/hub/audit/head", |it| it["payload"].is_string()) else {
+        return FAILED;
+    };
+    match written(folder, &document.to_string(), hub) {
+        Ok(Some(rows)) => {
+            say(format_args!("{}: {rows} rows, and the signed head over them", folder.display()));
+            DONE
+        }
+        Ok(None) => FAILED,
+        Err(error) => {
+            complain(error);
+            FAILED
+        }
+    }
+}
+
+/// Writes the files. Returns the number of rows; `None` where the hub has failed, and the reason is printed.
+fn written(folder: &Path, head: &str, hub: &HubArgs) -> Result<Option<u64>, String> {
+    // The hub signed it: this program only needs to know how many rows it covers.
+    let size = Envelope::read(head.as_bytes())
+        .map_err(|error| error.to_string())
+        .and_then(|it| Head::unverified(&it).map_err(|error| error.to_string()))?
+        .size;
+    let at = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| format!("{path}: {error}")
+    };
+    fs::create_dir(folder).map_err(at(folder))?;
+    fs::create_dir(folder.join(SIGNATURES)).map_err(at(folder))?;
+    let path = folder.join(ROWS);
+    let mut file = BufWriter::new(File::create_new(&path).map_err(at(&path))?);
+    let mut rows = 0;
+    if size > 0 {
+        let read = read_rows(hub, 0, |row| {
+            let line = row.line().map_err(|error| error.to_string())?;
+            writeln!(file, "{line}").map_err(at(&path))?;
+            rows += 1;
+            Ok(rows < size)
+        });
+        if read.is_none() {
+            return Ok(None);
+        }
+    }
+    file.into_inner().map_err(|error| error.into_error()).and_then(|file| file.sync_all()).map_err(at(&path))?;
+    if rows != size {
+        return Err(format!(
+            "the hub signed {size} rows, and has sent {rows}: {} is no whole bundle",
+            folder.display()
+        ));
+    }
+    write(&folder.join(HEAD), head)?;
+    let files = [ROWS, HEAD].map(|name| listed(folder, name)).into_iter().collect::<Result<_, _>>()?;
+    let manifest = serde_json::to_string_pretty(&Manifest { version: 1, files }).map_err(|error| error.to_string())?;
+    write(&folder.join(MANIFEST), &manifest)?;
+    Ok(Some(rows))
+}
+
+fn write(path: &Path, content: &str) -> Result<(), String> {
+    fs::write(path, format!("{content}\n")).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A file of a bundle, as a manifest lists it.
+fn listed(folder: &Path, name: &str) -> Result<Listed, String> {
+    let cannot = |error: std::io::Error| format!("{name}: {error}");
+    let mut file = File::open(folder.join(name)).map_err(cannot)?;
+    let (mut context, mut part, mut bytes) = (Context::new(&SHA256), vec![0; 64 * 1024], 0);
+    loop {
+        let length = file.read(&mut part).map_err(cannot)?;
+        if length == 0 {
+            break;
+        }
+        context.update(&part[..length]);
+        bytes += length as u64;
+    }
+    Ok(Listed { name: name.to_owned(), bytes, sha256: HEXLOWER.encode(context.finish().as_ref()) })
+}
+
+/// Checks a bundle with these public keys, and that it goes on from these earlier heads; exit code 1 for the first mistake.
+pub(super) fn check(folder: &Path, keys: &[PathBuf], heads: &[PathBuf]) -> u8 {
+    match checked(folder, keys, heads) {
+        Ok(sentence) => {
+            say(sentence);
+            DONE
+        }
+        Err(error) => {
+            complain(error);
+            FAILED
+        }
+    }
+}
+
+fn checked(folder: &Path, keys: &[PathBuf], heads: &[PathBuf]) -> Result<String, String> {
+    if keys.is_empty() {
+        return Err("--key: expected the public key of the hub, without which a bundle proves nothing".to_owned());
+    }
+    let named = |path: &Path, error: &dyn Display| format!("{}: {error}", path.display());
+    let read_key = |path: &PathBuf| Verifier::read(&small(path)?).map_err(|error| named(path, &error));
+    let keys: Vec<Verifier> = keys.iter().map(read_key).collect::<Result<_, _>>()?;
+    let open = |path: &Path| {
+        let envelope = Envelope::read(&small(path)?).map_err(|error| named(path, &error))?;
+        Head::open(&envelope, &keys).map_err(|error| named(path, &error))
+    };
+    let head = open(&folder.join(HEAD))?;
+    let mut earlier: Vec<(&PathBuf, Head)> =
+        heads.iter().map(|path| Ok((path, open(path)?))).collect::<Result<_, String>>()?;
+    if let Some((path, _)) = earlier.iter().find(|(_, it)| it.log != head.log) {
+        return Err(named(path, &format_args!("it is a head of another log than {}", head.log)));
+    }
+    earlier.sort_by_key(|(_, it)| it.size);
+    let tree = read_tree(&folder.join(ROWS), &head, &earlier)?;
+    if !head.is_of(&tree) {
+        return Err(match tree.size() {
+            rows if rows == head.size => format!(
+                "{ROWS}: each of the {rows} rows follows the one before it, and they are not those that were signed: the trail was written anew"
+            ),
+            rows if rows < head.size => {
+                format!("{ROWS}: it has {rows} rows of {} that were signed: the last ones are missing", head.size)
+            }
+            rows => format!("{ROWS}: it has {rows} rows and {} were signed: rows were added", head.size),
+        });
+    }
+    check_manifest(folder)?;
+    let (rows, log, at) = (head.size, &head.log, rfc3339(head.signed_ms));
+    Ok(format!("{rows} rows of {log} are as they were signed at {at}, and {} earlier heads agree", earlier.len()))
+}
+
+/// The tree over the rows, each of which follows the one before it. Each earlier head is that of the rows up to its size.
+fn read_tree(path: &Path, head: &Head, earlier: &[(&PathBuf, Head)]) -> Result<Tree, String> {
+    let file = File::open(path).map_err(|error| format!("{ROWS}: {error}"))?;
+    let (mut tree, mut fault) = (Tree::new(), None);
+    let mut earlier = earlier.iter().peekable();
+    let mut judge = |tree: &Tree| {
+        while let Some((path, it)) = earlier.next_if(|(_, it)| it.size == tree.size()) {
+            if !it.is_of(tree) {
+                let rows = it.size;
+                return Err(format!(
+                    "{}: the first {rows} rows are not those of this earlier head: they were written anew",
+                    path.display()
+                ));
+            }
+        }
+        Ok(())
+    };
+    judge(&tree)?;
+    let mut reader = BufReader::new(file);
+    let lines = std::iter::from_fn(|| {
+        let line = read_line(&mut reader).map_err(|error| fault = Some(error)).ok()??;
+        tree.push(leaf_hash(line.as_bytes()));
+        judge(&tree).map_err(|error| fault = Some(error)).ok()?;
+        Some(line)
+    });
+    let trail = verify(lines, None, None);
+    match (trail, fault) {
+        (Err(crate::hub::ChainError::Empty), None) if head.size == 0 => {}
+        (Err(error), None) => return Err(format!("{ROWS}: {error}")),
+        (_, Some(fault)) => return Err(fault),
+        (Ok(_), None) => {}
+    }
+    if let Some((path, it)) = earlier.next() {
+        let (size, rows) = (it.size, tree.size());
+        return Err(format!(
+            "{}: this earlier head has {size} rows, and the bundle has {rows}: the last ones are missing",
+            path.display()
+        ));
+    }
+    Ok(tree)
+}
+
+/// The next line without its end; `None` behind the last one.
+fn read_line(reader: &mut impl std::io::BufRead) -> Result<Option<String>, String> {
+    let mut line = Vec::new();
+    let read = reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+    read.map_err(|error| format!("{ROWS}: {error}"))?;
+    match line.pop() {
+        None => Ok(None),
+        Some(b'\n') => String::from_utf8(line).map(Some).map_err(|_| format!("{ROWS}: a line is not UTF-8")),
+        Some(_) => Err(format!("{ROWS}: a line has no end, or is longer than {LINE_BYTES_MAX} bytes")),
+    }
+}
+
+/// The files are those of the manifest, and no others.
+fn check_manifest(folder: &Path) -> Result<(), String> {
+    let manifest: Manifest = serde_json::from_slice(&small(&folder.join(MANIFEST))?)
+        .map_err(|error| format!("{MANIFEST}: expected the list of files of a bundle: {error}"))?;
+    if manifest.version != 1 {
+        return Err(format!("{MANIFEST}: expected version 1; a later version of the program wrote this bundle"));
+    }
+    for name in [ROWS, HEAD] {
+        let found = listed(folder, name)?;
+        match manifest.files.iter().find(|it| it.name == name) {
+            Some(it) if *it == found => {}
+            Some(_) => return Err(format!("{name}: its bytes are not those of the manifest")),
+            None => return Err(format!("{MANIFEST}: it does not list {name}")),
+        }
+    }
+    if let Some(other) = manifest.files.iter().find(|it| it.name != ROWS && it.name != HEAD) {
+        return Err(format!("{MANIFEST}: it lists {}, which is no file of a bundle", other.name));
+    }
+    for (inside, own) in [("", &[ROWS, MANIFEST, SIGNATURES][..]), (SIGNATURES, &[HEAD])] {
+        let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
+        for entry in fs::read_dir(folder.join(inside)).map_err(cannot)? {
+            let name = entry.map_err(cannot)?.file_name().to_string_lossy().into_owned();
+            let name = if inside.is_empty() { name } else { format!("{inside}/{name}") };
+            if !own.contains(&name.as_str()) {
+                return Err(format!("{name}: the bundle was made without this file"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The content of a small file.
+fn small(path: &Path) -> Result<Vec<u8>, String> {
+    let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut content = Vec::new();
+    let length = File::open(path).map_err(cannot)?.take(SMALL_BYTES_MAX + 1).read_to_end(&mut content);
+    if length.map_err(cannot)? as u64 > SMALL_BYTES_MAX {
+        return Err(format!("{}: expected at most {SMALL_BYTES_MAX} bytes", path.display()));
+    }
+    Ok(content)
+}
