@@ -2,7 +2,7 @@
 //!
 //! Spec: DSSE v1, protocol and envelope.
 
-use data_encoding::BASE64;
+use data_encoding::{BASE64, BASE64URL};
 use serde::{Deserialize, Serialize};
 
 use super::keys::{KeyError, Signer, Verifier};
@@ -12,7 +12,6 @@ const STATEMENT: &str = "application/vnd.in-toto+json";
 
 /// A signed statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Envelope {
     /// The statement, in base64.
     payload: String,
@@ -24,8 +23,9 @@ pub struct Envelope {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Signature {
+    /// A hint, which is not signed.
+    #[serde(default)]
     keyid: String,
     /// In base64.
     sig: String,
@@ -38,16 +38,15 @@ pub enum EnvelopeError {
     #[error("expected an envelope with a statement of in-toto: {0}")]
     Shape(String),
     /// None of the given keys has signed it.
-    #[error("signed by the key {signed}, and none of the keys {given} is that")]
+    #[error(
+        "none of the keys {given} has signed this statement: it or its signature was changed, or another key signed it (it names {named})"
+    )]
     Key {
         /// The ids of the keys that it names.
-        signed: String,
+        named: String,
         /// The ids of the keys that were given.
         given: String,
     },
-    /// The key that it names has not signed this.
-    #[error("the signature is not that of the key {0}: the statement or the signature was changed")]
-    Signature(String),
 }
 
 impl Envelope {
@@ -84,27 +83,24 @@ impl Envelope {
     pub fn open(&self, keys: &[Verifier]) -> Result<Vec<u8>, EnvelopeError> {
         let statement = self.unverified()?;
         let message = signed_bytes(&self.payload_type, &statement);
-        let mut wrong = None;
-        for signature in &self.signatures {
-            let bytes = decoded("sig", &signature.sig)?;
-            for key in keys.iter().filter(|key| key.id() == signature.keyid) {
-                if key.verifies(&message, &bytes) {
-                    return Ok(statement);
-                }
-                wrong = Some(EnvelopeError::Signature(signature.keyid.clone()));
-            }
+        // Signatures of others, of whatever kind, may stand beside ours.
+        let signatures = self.signatures.iter().filter_map(|it| decoded("sig", &it.sig).ok());
+        if signatures
+            .flat_map(|it| keys.iter().map(move |key| (key, it.clone())))
+            .any(|(key, it)| key.verifies(&message, &it))
+        {
+            return Ok(statement);
         }
-        let ids = |ids: Vec<&str>| if ids.is_empty() { "(none)".to_owned() } else { ids.join(", ") };
-        Err(wrong.unwrap_or_else(|| EnvelopeError::Key {
-            signed: ids(self.signatures.iter().map(|it| it.keyid.as_str()).collect()),
-            given: ids(keys.iter().map(Verifier::id).collect()),
-        }))
+        let named: Vec<&str> = self.signatures.iter().map(|it| it.keyid.as_str()).collect();
+        let given: Vec<&str> = keys.iter().map(Verifier::id).collect();
+        Err(EnvelopeError::Key { named: format!("{named:?}"), given: given.join(", ") })
     }
 }
 
+/// The bytes of a member in base64, of either alphabet.
 fn decoded(member: &str, text: &str) -> Result<Vec<u8>, EnvelopeError> {
-    let shape = |_| EnvelopeError::Shape(format!("its `{member}` is not base64"));
-    BASE64.decode(text.as_bytes()).map_err(shape)
+    let bytes = BASE64.decode(text.as_bytes()).or_else(|_| BASE64URL.decode(text.as_bytes()));
+    bytes.map_err(|_| EnvelopeError::Shape(format!("its `{member}` is not base64")))
 }
 
 /// The bytes that are signed, in which no byte of the type can be taken for one of the statement.
@@ -138,8 +134,12 @@ mod tests {
             let keys = [pair(of).1, key];
             assert_eq!(read.open(&keys), Ok(b"{}".to_vec()), "an old key beside it does no harm");
             assert!(matches!(read.open(&keys[..1]), Err(EnvelopeError::Key { .. })));
-            let other = Envelope { payload: BASE64.encode(b"[]"), ..read };
-            assert_eq!(other.open(&keys), Err(EnvelopeError::Signature(signer.id().to_owned())));
+            let other = Envelope { payload: BASE64.encode(b"[]"), ..read.clone() };
+            assert!(matches!(other.open(&keys), Err(EnvelopeError::Key { .. })));
+            let mut witnessed: serde_json::Value = serde_json::json!(read);
+            witnessed["signatures"].as_array_mut().unwrap().insert(0, serde_json::json!({ "sig": "?", "cert": "x" }));
+            witnessed["note"] = "of a later version".into();
+            assert_eq!(Envelope::read(witnessed.to_string().as_bytes()).unwrap().open(&keys), Ok(b"{}".to_vec()));
         }
     }
 

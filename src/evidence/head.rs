@@ -39,7 +39,6 @@ pub enum HeadError {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Statement {
     #[serde(rename = "_type")]
     kind: String,
@@ -50,7 +49,6 @@ struct Statement {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Subject {
     name: String,
     digest: Digest,
@@ -58,14 +56,12 @@ struct Subject {
 
 /// The member has a name of our own: the root is no digest of the bytes of a file.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Digest {
     #[serde(rename = "rfc9162-sha256")]
     root: String,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Predicate {
     tree_size: u64,
     timestamp_ms: u64,

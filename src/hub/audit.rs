@@ -187,7 +187,7 @@ pub fn verify<L: AsRef<str>>(
         let row: AuditRow = serde_json::from_str(line.as_ref())
             .map_err(|error| ChainError::Row { line: place + 1, cause: error.to_string() })?;
         if row.computed_hash() != row.hash {
-            return Err(ChainError::Changed(row.number));
+            return Err(ChainError::Changed(before.as_ref().map_or(row.number, |before| before.number + 1)));
         }
         match &before {
             None => check_first(&row, start)?,
@@ -249,6 +249,14 @@ mod tests {
 
     fn hash(line: &str) -> String {
         serde_json::from_str::<AuditRow>(line).unwrap().hash
+    }
+
+    #[test]
+    fn a_line_and_its_leaf_stay_as_they_are_because_heads_are_signed_over_them() {
+        let line = &trail()[0];
+        let written = r#"{"number":1,"unix_ms":7,"caller":"ann.x","action":"switch_set","subject":"drain a","lasts_ms":60000,"force":false,"reason":"a \"storm\"","ticket":"OPS-1","author":"ann","previous":"0000000000000000000000000000000000000000000000000000000000000000","hash":"HASH"}"#;
+        assert_eq!(*line, written.replace("HASH", &hash(line)));
+        assert_eq!(serde_json::from_str::<AuditRow>(line).unwrap().line().unwrap(), *line);
     }
 
     #[test]

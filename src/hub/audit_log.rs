@@ -2,6 +2,9 @@
 //!
 //! Spec: RFC 9162 §2.1, §4.10. A leaf is a row as `ojs-sidecar audit export` writes it, without the end of the line.
 
+use std::fs::File;
+use std::io::Read as _;
+
 use tokio::sync::Mutex;
 
 use super::audit::Head as End;
@@ -11,8 +14,8 @@ use crate::evidence::{Envelope, Head, Signer, Tree, leaf_hash};
 
 /// Rows that are read at once.
 const ROWS_AT_ONCE: usize = 1_000;
-/// Parts that one request reads, so that it ends; a longer trail is read by further ones.
-const PARTS_MAX: usize = 100;
+/// Parts that one call reads, so that others have their turn; a longer trail is read by further calls.
+const PARTS_MAX: usize = 10;
 /// A longer file is no key. Units: bytes.
 const KEY_BYTES_MAX: u64 = 16 * 1024;
 
@@ -26,11 +29,19 @@ pub struct AuditKeyError(String);
 pub(super) enum Unsigned {
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The record has other rows than were written.
+    /// The record has another row than was written, or lacks one.
     #[error(
-        "row {0} of the audit trail is not as it was written: nothing is signed, export the trail and compare it with an earlier bundle"
+        "row {0} of the audit trail is missing, or is not as it was written: nothing is signed, export the trail and compare it with an earlier bundle"
     )]
     Changed(u64),
+    /// A row that was signed is another one now: the record was changed, or is an earlier copy.
+    #[error(
+        "row {0} of the audit trail is not the one that was signed: the record was changed, or restored from a copy; nothing is signed until a restart of the hub"
+    )]
+    Back(u64),
+    /// There are more rows than one call reads.
+    #[error("the audit trail is being read, {0} rows so far: ask again")]
+    Reading(u64),
     #[error("the key did not sign: {0}")]
     Key(#[from] crate::evidence::KeyError),
 }
@@ -50,34 +61,58 @@ impl AuditLog {
     /// Errors: [`AuditKeyError`].
     pub(super) fn load(settings: AuditSettings) -> Result<Self, AuditKeyError> {
         let cannot = |error| AuditKeyError(format!("expected the path of a private key: {error}"));
-        if std::fs::metadata(&settings.key).map_err(cannot)?.len() > KEY_BYTES_MAX {
+        if !std::fs::metadata(&settings.key).map_err(cannot)?.is_file() {
+            return Err(AuditKeyError("expected the path of a private key: it is no file".to_owned()));
+        }
+        let mut content = Vec::new();
+        let file = File::open(&settings.key).map_err(cannot)?;
+        let length = file.take(KEY_BYTES_MAX + 1).read_to_end(&mut content).map_err(cannot)?;
+        if length as u64 > KEY_BYTES_MAX {
             return Err(AuditKeyError("expected a private key; the file is longer than 16 KiB".to_owned()));
         }
-        let content = std::fs::read(&settings.key).map_err(cannot)?;
         let signer = Signer::read(&content).map_err(|error| AuditKeyError(error.to_string()))?;
         Ok(Self { signer, name: settings.log, rows: Mutex::default() })
     }
 
-    /// Reads the rows that were added since, and signs the head over all. `now_ms`: since the Unix epoch.
+    /// Reads the rows that were added since, and signs the head over all. `written`: the end of the trail as this hub knows it from its changes;
+    /// others may have added rows behind it. `now_ms`: since the Unix epoch.
     ///
     /// Errors: [`Unsigned`].
-    pub(super) async fn signed_head(&self, record: &Record, now_ms: u64) -> Result<(Head, Envelope), Unsigned> {
+    pub(super) async fn signed_head(
+        &self,
+        record: &Record,
+        written: &End,
+        now_ms: u64,
+    ) -> Result<(Head, Envelope), Unsigned> {
         let mut rows = self.rows.lock().await;
         let (tree, end) = &mut *rows;
-        for _ in 0..PARTS_MAX {
+        if let Some(before) = end.number.checked_sub(1) {
+            let signed = record.audit(before, 1).await?.pop();
+            if signed.is_none_or(|row| (row.number, &row.hash) != (end.number, &end.hash)) {
+                return Err(Unsigned::Back(end.number));
+            }
+        }
+        for part in 0..=PARTS_MAX {
+            if part == PARTS_MAX {
+                return Err(Unsigned::Reading(end.number));
+            }
             let part = record.audit(end.number, ROWS_AT_ONCE).await?;
             let is_last = part.len() < ROWS_AT_ONCE;
             for row in part {
-                if !row.follows(end) {
-                    return Err(Unsigned::Changed(row.number));
+                let changed = Unsigned::Changed(end.number + 1);
+                let Some(line) = row.line().ok().filter(|_| row.follows(end)) else { return Err(changed) };
+                if row.number == written.number && row.hash != written.hash {
+                    return Err(changed);
                 }
-                let line = row.line().map_err(|_| Unsigned::Changed(row.number))?;
                 tree.push(leaf_hash(line.as_bytes()));
                 *end = End { number: row.number, hash: row.hash };
             }
             if is_last {
                 break;
             }
+        }
+        if end.number < written.number {
+            return Err(Unsigned::Changed(end.number + 1));
         }
         let head = Head::of(&self.name, tree, now_ms);
         Ok((head.clone(), head.sign(&self.signer)?))

@@ -13,7 +13,7 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::admin;
-use super::audit_heads::sign_heads;
+use super::audit_heads::{sign_heads, sign_last};
 use super::audit_log::{AuditKeyError, AuditLog};
 use super::body_store::BodiesError;
 use super::conflicts;
@@ -241,7 +241,7 @@ async fn serve_loaded(
     tokio::select! {
         () = serve(listener, tls, Rc::clone(hub), until) => {
             // A disk that does not answer must not keep the process.
-            let _ = tokio::time::timeout(END_WAIT, save_inventory(hub)).await;
+            let _ = tokio::time::timeout(END_WAIT, async { (sign_last(hub).await, save_inventory(hub).await) }).await;
             Ok(())
         }
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),

@@ -182,6 +182,12 @@ impl Settings {
         let is_durable = settings.record.path.is_some() || settings.record.postgres.is_some();
         wrong.extend(LimitSettings::mistakes(&settings.limits, is_durable));
         wrong.extend(PoolSettings::mistakes(&settings.pools, is_durable));
+        if settings.audit.is_some() && !is_durable {
+            wrong.push(
+                "audit: a hub without `record.path` or `record.postgres` begins its trail anew at each restart: set one of them"
+                    .to_owned(),
+            );
+        }
         let of_index = settings.index.iter().flat_map(IndexSettings::mistakes);
         if settings.index.is_some() && !is_durable {
             wrong.push(

@@ -23,7 +23,7 @@ use crate::cli::exit::{DONE, FAILED};
 use crate::cli::order::{To, order};
 use crate::cli::out::{complain, say};
 use crate::evidence::{Envelope, Head, Tree, Verifier, leaf_hash};
-use crate::hub::verify;
+use crate::hub::{AuditRow, ChainError, verify};
 
 const ROWS: &str = "audit.jsonl";
 const SIGNATURES: &str = "signatures";
@@ -50,12 +50,16 @@ struct Listed {
     sha256: String,
 }
 
-/// Writes a bundle into a folder that is not there yet; exit code 1 where the hub does not answer or signs nothing, or the disk fails.
+/// Writes a bundle into a folder that is not there yet; exit code 1 where the hub does not answer or signs nothing, or the disk fails: the folder is
+/// not there then.
 pub(super) fn export(folder: &Path, hub: &HubArgs) -> u8 {
     let Some(document) = order(To::Hub(hub), Method::GET, "/v1/hub/audit/head", |it| it["payload"].is_string()) else {
         return FAILED;
     };
-    match written(folder, &document.to_string(), hub) {
+    let mut part = folder.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    match whole(folder, &part, &document.to_string(), hub) {
         Ok(Some(rows)) => {
             say(format_args!("{}: {rows} rows, and the signed head over them", folder.display()));
             DONE
@@ -68,45 +72,62 @@ pub(super) fn export(folder: &Path, hub: &HubArgs) -> u8 {
     }
 }
 
+/// As [`written`], into `part`, which becomes `folder`.
+fn whole(folder: &Path, part: &Path, head: &str, hub: &HubArgs) -> Result<Option<u64>, String> {
+    let cannot = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    if folder.exists() {
+        return Err(format!("{}: expected a new folder, and there is one", folder.display()));
+    }
+    fs::create_dir(part).map_err(|error| cannot(part, error))?;
+    let rows = written(part, head, hub);
+    if let Ok(Some(_)) = rows {
+        fs::rename(part, folder).map_err(|error| cannot(folder, error))?;
+    } else {
+        fs::remove_dir_all(part).map_err(|error| cannot(part, error))?;
+    }
+    rows
+}
+
 /// Writes the files. Returns the number of rows; `None` where the hub has failed, and the reason is printed.
 fn written(folder: &Path, head: &str, hub: &HubArgs) -> Result<Option<u64>, String> {
-    // The hub signed it: this program only needs to know how many rows it covers.
-    let size = Envelope::read(head.as_bytes())
-        .map_err(|error| error.to_string())
-        .and_then(|it| Head::unverified(&it).map_err(|error| error.to_string()))?
-        .size;
-    let at = |path: &Path| {
-        let path = path.display().to_string();
-        move |error: std::io::Error| format!("{path}: {error}")
-    };
-    fs::create_dir(folder).map_err(at(folder))?;
-    fs::create_dir(folder.join(SIGNATURES)).map_err(at(folder))?;
-    let path = folder.join(ROWS);
-    let mut file = BufWriter::new(File::create_new(&path).map_err(at(&path))?);
-    let mut rows = 0;
-    if size > 0 {
+    // Nothing is proven here: the rows must be those that the hub has signed, by whichever key.
+    let envelope = Envelope::read(head.as_bytes()).map_err(|error| error.to_string())?;
+    let signed = Head::unverified(&envelope).map_err(|error| error.to_string())?;
+    let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir(folder.join(SIGNATURES)).map_err(cannot)?;
+    let mut file = BufWriter::new(File::create_new(folder.join(ROWS)).map_err(cannot)?);
+    let mut tree = Tree::new();
+    if signed.size > 0 {
         let read = read_rows(hub, 0, |row| {
             let line = row.line().map_err(|error| error.to_string())?;
-            writeln!(file, "{line}").map_err(at(&path))?;
-            rows += 1;
-            Ok(rows < size)
+            writeln!(file, "{line}").map_err(cannot)?;
+            tree.push(leaf_hash(line.as_bytes()));
+            Ok(tree.size() < signed.size)
         });
         if read.is_none() {
             return Ok(None);
         }
     }
-    file.into_inner().map_err(|error| error.into_error()).and_then(|file| file.sync_all()).map_err(at(&path))?;
-    if rows != size {
+    file.into_inner().map_err(|error| error.into_error()).and_then(|file| file.sync_all()).map_err(cannot)?;
+    if !signed.is_of(&tree) {
+        let rows = tree.size();
         return Err(format!(
-            "the hub signed {size} rows, and has sent {rows}: {} is no whole bundle",
-            folder.display()
+            "the hub has sent {rows} rows that are not the {} rows that it signed: compare its trail with an earlier bundle",
+            signed.size
         ));
     }
     write(&folder.join(HEAD), head)?;
-    let files = [ROWS, HEAD].map(|name| listed(folder, name)).into_iter().collect::<Result<_, _>>()?;
-    let manifest = serde_json::to_string_pretty(&Manifest { version: 1, files }).map_err(|error| error.to_string())?;
+    let manifest = serde_json::to_string_pretty(&Manifest::of(folder)?).map_err(|error| error.to_string())?;
     write(&folder.join(MANIFEST), &manifest)?;
-    Ok(Some(rows))
+    Ok(Some(tree.size()))
+}
+
+impl Manifest {
+    /// The manifest of the files that are there.
+    fn of(folder: &Path) -> Result<Self, String> {
+        let files = [ROWS, HEAD].map(|name| listed(folder, name)).into_iter().collect::<Result<_, _>>()?;
+        Ok(Self { version: 1, files })
+    }
 }
 
 fn write(path: &Path, content: &str) -> Result<(), String> {
@@ -183,31 +204,20 @@ fn read_tree(path: &Path, head: &Head, earlier: &[(&PathBuf, Head)]) -> Result<T
     let file = File::open(path).map_err(|error| format!("{ROWS}: {error}"))?;
     let (mut tree, mut fault) = (Tree::new(), None);
     let mut earlier = earlier.iter().peekable();
-    let mut judge = |tree: &Tree| {
-        while let Some((path, it)) = earlier.next_if(|(_, it)| it.size == tree.size()) {
-            if !it.is_of(tree) {
-                let rows = it.size;
-                return Err(format!(
-                    "{}: the first {rows} rows are not those of this earlier head: they were written anew",
-                    path.display()
-                ));
-            }
-        }
-        Ok(())
-    };
-    judge(&tree)?;
     let mut reader = BufReader::new(file);
-    let lines = std::iter::from_fn(|| {
-        let line = read_line(&mut reader).map_err(|error| fault = Some(error)).ok()??;
-        tree.push(leaf_hash(line.as_bytes()));
-        judge(&tree).map_err(|error| fault = Some(error)).ok()?;
-        Some(line)
-    });
+    // A further line is asked for once the one before it was found to follow: a changed row is named before a head that does not fit.
+    let mut next = |tree: &mut Tree| {
+        judge(&mut earlier, tree)?;
+        let line = read_line(&mut reader, tree.size() + 1)?;
+        line.iter().for_each(|line| tree.push(leaf_hash(line.as_bytes())));
+        Ok::<_, String>(line)
+    };
+    let lines = std::iter::from_fn(|| next(&mut tree).map_err(|error| fault = Some(error)).ok().flatten());
     let trail = verify(lines, None, None);
     match (trail, fault) {
-        (Err(crate::hub::ChainError::Empty), None) if head.size == 0 => {}
-        (Err(error), None) => return Err(format!("{ROWS}: {error}")),
+        (Err(ChainError::Empty), None) if head.size == 0 => {}
         (_, Some(fault)) => return Err(fault),
+        (Err(error), None) => return Err(format!("{ROWS}: {error}")),
         (Ok(_), None) => {}
     }
     if let Some((path, it)) = earlier.next() {
@@ -220,16 +230,42 @@ fn read_tree(path: &Path, head: &Head, earlier: &[(&PathBuf, Head)]) -> Result<T
     Ok(tree)
 }
 
-/// The next line without its end; `None` behind the last one.
-fn read_line(reader: &mut impl std::io::BufRead) -> Result<Option<String>, String> {
-    let mut line = Vec::new();
-    let read = reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-    read.map_err(|error| format!("{ROWS}: {error}"))?;
-    match line.pop() {
-        None => Ok(None),
-        Some(b'\n') => String::from_utf8(line).map(Some).map_err(|_| format!("{ROWS}: a line is not UTF-8")),
-        Some(_) => Err(format!("{ROWS}: a line has no end, or is longer than {LINE_BYTES_MAX} bytes")),
+/// Checks the heads of as many rows as the tree has.
+fn judge<'h>(
+    earlier: &mut std::iter::Peekable<impl Iterator<Item = &'h (&'h PathBuf, Head)>>,
+    tree: &Tree,
+) -> Result<(), String> {
+    while let Some((path, it)) = earlier.next_if(|(_, it)| it.size == tree.size()) {
+        if !it.is_of(tree) {
+            return Err(format!(
+                "{}: the first {} rows are not those of this earlier head: they were written anew",
+                path.display(),
+                it.size
+            ));
+        }
     }
+    Ok(())
+}
+
+/// Line `number` without its end; `None` behind the last one. A line that is a row, but not as hubs write it, is a changed one.
+fn read_line(reader: &mut impl std::io::BufRead, number: u64) -> Result<Option<String>, String> {
+    let wrong = |cause: &str| format!("{ROWS}: line {number} {cause}");
+    let mut line = Vec::new();
+    reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| wrong(&error.to_string()))?;
+    match line.pop() {
+        None => return Ok(None),
+        Some(b'\n') => {}
+        Some(_) => return Err(wrong(&format!("has no end, or is longer than {LINE_BYTES_MAX} bytes"))),
+    }
+    let line = String::from_utf8(line).map_err(|_| wrong("is not UTF-8"))?;
+    if line.trim().is_empty() {
+        return Err(wrong("is empty"));
+    }
+    let row = serde_json::from_str::<AuditRow>(&line).ok().and_then(|row| row.line().ok());
+    if row.is_some_and(|row| row != line) {
+        return Err(wrong("is a row that is not written as a hub writes it: a byte was added, removed or moved"));
+    }
+    Ok(Some(line))
 }
 
 /// The files are those of the manifest, and no others.
@@ -239,16 +275,12 @@ fn check_manifest(folder: &Path) -> Result<(), String> {
     if manifest.version != 1 {
         return Err(format!("{MANIFEST}: expected version 1; a later version of the program wrote this bundle"));
     }
-    for name in [ROWS, HEAD] {
-        let found = listed(folder, name)?;
-        match manifest.files.iter().find(|it| it.name == name) {
-            Some(it) if *it == found => {}
-            Some(_) => return Err(format!("{name}: its bytes are not those of the manifest")),
-            None => return Err(format!("{MANIFEST}: it does not list {name}")),
-        }
+    let found = Manifest::of(folder)?;
+    if let Some(file) = found.files.iter().find(|it| !manifest.files.contains(it)) {
+        return Err(format!("{}: its bytes are not those of the manifest", file.name));
     }
-    if let Some(other) = manifest.files.iter().find(|it| it.name != ROWS && it.name != HEAD) {
-        return Err(format!("{MANIFEST}: it lists {}, which is no file of a bundle", other.name));
+    if manifest != found {
+        return Err(format!("{MANIFEST}: it lists further files, or some twice"));
     }
     for (inside, own) in [("", &[ROWS, MANIFEST, SIGNATURES][..]), (SIGNATURES, &[HEAD])] {
         let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());

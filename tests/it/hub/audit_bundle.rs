@@ -9,7 +9,8 @@ use data_encoding::{BASE64, HEXLOWER};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
 use serde_json::{Value, json};
 
-use super::stage::{Hub, HubStage};
+use super::postgres::Postgres;
+use super::stage::{Hub, HubStage, status};
 use crate::support::{Ended, command, eventually};
 
 /// A hub that signs its trail with a new key, and the file of its public key.
@@ -49,15 +50,21 @@ fn rows(folder: &Path) -> Vec<String> {
 
 /// The row with another reason, behind this hash: as somebody writes it who knows how rows are made.
 fn forged(row: &str, previous: &str) -> String {
-    let mut row: Value = serde_json::from_str(row).unwrap();
-    (row["reason"], row["previous"]) = ("nothing to see".into(), previous.into());
-    let keys = [
+    let (mut members, text): (Value, _) = (serde_json::from_str(row).unwrap(), |value: &Value| value.to_string());
+    let mut line = row.to_owned();
+    for (name, value) in [("reason", "nothing to see"), ("previous", previous)] {
+        let value = Value::from(value);
+        line =
+            line.replacen(&format!("\"{name}\":{}", text(&members[name])), &format!("\"{name}\":{}", text(&value)), 1);
+        members[name] = value;
+    }
+    let names = [
         "number", "unix_ms", "caller", "action", "subject", "lasts_ms", "force", "reason", "ticket", "author",
         "previous",
     ];
-    let members = Value::Array(keys.iter().map(|key| row[key].clone()).collect());
-    row["hash"] = HEXLOWER.encode(digest(&SHA256, members.to_string().as_bytes()).as_ref()).into();
-    row.to_string()
+    let hashed = Value::Array(names.iter().map(|name| members[name].clone()).collect());
+    let hash = HEXLOWER.encode(digest(&SHA256, hashed.to_string().as_bytes()).as_ref());
+    line.replace(&format!("\"hash\":{}", members["hash"]), &format!("\"hash\":\"{hash}\""))
 }
 
 fn hash(row: &str) -> String {
@@ -88,7 +95,9 @@ async fn every_kind_of_tampering_with_a_bundle_is_named() {
     let early = export(&stage, "early").await;
     orders(&stage, 6).await;
     let whole = export(&stage, "whole").await;
-    let right = verify(&whole, &key, &["--head", early.join("signatures/audit-head.dsse.json").to_str().unwrap()]);
+    let early_head = early.join("signatures/audit-head.dsse.json");
+    let early_head = ["--head", early_head.to_str().unwrap()];
+    let right = verify(&whole, &key, &early_head);
     assert_eq!(right.code, Some(0), "{}", right.all());
     let (rows, early_rows) = (rows(&whole), rows(&early));
     assert!(early_rows.len() == 3 && rows.len() > 5 && rows.starts_with(&early_rows), "{rows:?}");
@@ -125,17 +134,22 @@ async fn every_kind_of_tampering_with_a_bundle_is_named() {
         (
             "a space in a line",
             with(&|all| all[1] = all[1].replacen(":", ": ", 1)),
-            "they are not those that were signed",
+            "line 2 is a row that is not written as a hub writes it",
         ),
-        ("an empty line", with(&|all| all.insert(1, String::new())), "rows were added"),
+        ("an empty line", with(&|all| all.insert(1, String::new())), "line 2 is empty"),
         ("no row at all", String::new(), "the trail has no rows"),
-        ("a torn line", rows.join("\n"), "a line has no end"),
+        ("a torn line", rows.join("\n"), " has no end"),
     ] {
         let folder = stage.path(&kind.replace(' ', "-"));
         copied(&whole, &folder);
         fs::write(folder.join("audit.jsonl"), text).unwrap();
         list_anew(&folder);
         let wrong = verify(&folder, &key, &[]);
+        assert!(wrong.code == Some(1) && wrong.stderr.contains(words), "{kind}: {}", wrong.all());
+        // The head that was signed before names no less.
+        let words =
+            if kind == "all written anew" { "the first 3 rows are not those of this earlier head" } else { words };
+        let wrong = verify(&folder, &key, &early_head);
         assert!(wrong.code == Some(1) && wrong.stderr.contains(words), "{kind}: {}", wrong.all());
     }
 }
@@ -159,12 +173,10 @@ async fn a_head_proves_itself_its_key_and_the_rows_that_an_earlier_head_had() {
     };
     let other_payload = text.replace(envelope["payload"].as_str().unwrap(), &more_rows);
     let other_sig = text.replace(envelope["signatures"][0]["sig"].as_str().unwrap(), "AAAA");
-    let other_key = text.replace(envelope["signatures"][0]["keyid"].as_str().unwrap(), "0000");
     let listed = fs::read_to_string(&manifest).unwrap();
     for (file, content, words) in [
-        (&head, other_payload.as_str(), "the statement or the signature was changed"),
-        (&head, &other_sig, "the statement or the signature was changed"),
-        (&head, &other_key, "signed by the key 0000, and none of the keys"),
+        (&head, other_payload.as_str(), "has signed this statement: it or its signature was changed"),
+        (&head, &other_sig, "has signed this statement: it or its signature was changed"),
         (&head, "{}", "expected an envelope"),
         (&head, &fs::read_to_string(&early_head).unwrap(), "rows were added"),
         (&manifest, &listed.replacen("\"bytes\": ", "\"bytes\": 1", 1), "its bytes are not those of the manifest"),
@@ -211,6 +223,41 @@ async fn a_head_proves_itself_its_key_and_the_rows_that_an_earlier_head_had() {
         "{}",
         wrong.all()
     );
+}
+
+#[tokio::test]
+async fn a_hub_signs_nothing_over_a_record_that_was_changed_behind_it() {
+    let (stage, mut hub, _) = signing(&PKCS_ED25519).await;
+    let Some(server) = Postgres::start(&stage.authority).await else { return };
+    hub.kill();
+    let record = Postgres::section(&[&server], &stage.path(""), &stage.path("hub.ca.pem"));
+    let stage = stage.with_record(record);
+    let mut hub = stage.run().await;
+    orders(&stage, 3).await;
+    let head = async || {
+        let (status, answer) = status(&stage, "ann", &http::Method::GET, "/v1/hub/audit/head").await;
+        (status, answer["error"]["code"].clone(), answer["error"]["message"].to_string())
+    };
+    // The hub has written the third row, and has not read it back.
+    server.query("UPDATE ojs_hub_audit SET reason = 'other' WHERE number = 3");
+    let (status, code, message) = head().await;
+    assert!((status, &code) == (500, &"audit_unsigned".into()) && message.contains("row 3 of"), "{status} {message}");
+    server.query("DELETE FROM ojs_hub_audit WHERE number = 3");
+    let (status, _, message) = head().await;
+    assert!(status == 500 && message.contains("row 3 of the audit trail is missing"), "{status} {message}");
+    let export = ["audit", "export", "--bundle", &stage.path("none").display().to_string()];
+    let refused = stage.command("ann", &export).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains("row 3 of"), "{}", refused.all());
+    assert!(!stage.path("none").exists() && !stage.path("none.part").exists());
+    eventually("the log says so", async || hub.log_has(&["ojs.federation.hub_audit_unsigned", "row 3"])).await;
+
+    // What a hub begins with it takes for true, and signs; a row that it has signed must stay.
+    hub.kill();
+    let _hub = stage.run().await;
+    assert_eq!(head().await.0, 200);
+    server.query("DELETE FROM ojs_hub_audit WHERE number = 2");
+    let (status, code, message) = head().await;
+    assert!((status, &code) == (500, &"audit_unsigned".into()) && message.contains("row 2 of"), "{status} {message}");
 }
 
 /// The root over these records by the definition of RFC 9162 §2.1.1.
@@ -286,6 +333,7 @@ async fn without_a_key_nothing_is_signed_and_a_wrong_key_keeps_the_hub_from_star
             "audit.key: expected the path of a private key",
         ),
         (format!("audit: {{ key: {key:?}, log: \"\" }}"), "audit.log: expected a name"),
+        ("audit: { key: /, log: hub.test }".to_owned(), "audit.key: expected the path of a private key: it is no file"),
     ] {
         stage.set_more(&section);
         let config = stage.write_config(0);
