@@ -96,7 +96,7 @@ impl Counts {
     }
 }
 
-/// There are counts of as many processes as there may be.
+/// There are counts of as many processes as there may be, or another drill is the last one.
 #[derive(Debug)]
 pub(super) struct Full;
 
@@ -145,7 +145,7 @@ impl DrillDesk {
     pub(super) fn take(&self, drill: &str, of: (String, u64), seq: u64, counts: DrillCounts) -> Result<(), Full> {
         let mut known = self.counts.borrow_mut();
         if known.of != drill {
-            return Ok(());
+            return Err(Full);
         }
         if !known.all.contains_key(&of) {
             let of_one = known.all.range((of.0.clone(), 0)..=(of.0.clone(), u64::MAX)).count();
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(desk.sum("earlier"), (DrillCounts::default(), Vec::new()));
         desk.merge("earlier", vec![saved("b", 1, 1)]);
         desk.give_back("earlier", vec![saved("b", 1, 1)]);
-        desk.take("earlier", of("b"), 1, counts(1)).unwrap();
+        assert!(desk.take("earlier", of("b"), 1, counts(1)).is_err());
         assert!(desk.take_unsaved("earlier").is_empty());
         assert_eq!((desk.sum("d").0.returned, desk.take_unsaved("d").len()), (5, 1));
         desk.set(latest("e", 2, 1, false), Instant::now());

@@ -376,3 +376,17 @@ pub enum Wanted {
     /// By the id of the request that brought it.
     Request(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_had_no_part_in_its_try_has_no_first_try() {
+        let (mut note, region) = (Note::default(), RegionIndex::new(1));
+        note.tried(region, AttemptOutcome::NotSent, None, FailoverReason::Overloaded, Duration::ZERO);
+        assert_eq!(note.first_try(), Some((region, AttemptOutcome::NotSent, 0)));
+        note.spared();
+        assert_eq!(note.first_try(), None);
+    }
+}

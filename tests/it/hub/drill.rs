@@ -400,9 +400,17 @@ async fn a_drill_of_two_hubs_on_one_record_is_ended_and_shown_by_either() {
     let (mut first, second) = (hubs.again(0).await, hubs.again(1).await);
     let two = Two::new(&hubs, "").await;
     let sidecars = two.run(&hubs).await;
+    // Of two that are ordered at once, one is begun.
+    let at_once = ["drill", HOME, "--share", "1%", "--for", "1m"];
+    let both = tokio::join!(hubs.order_at(0, "ann", &at_once), hubs.order_at(1, "ann", &at_once));
+    let (begun, refused) = if both.0.code == Some(0) { both } else { (both.1, both.0) };
+    assert_eq!((begun.code, refused.code), (Some(0), Some(1)), "{} {}", begun.all(), refused.all());
+    assert!(refused.stderr.contains("there is one at a time"), "{}", refused.all());
+    let id = begun.stdout.split(':').next().unwrap();
+    assert_eq!(hubs.command("ann", &["drills", id, "--stop"]).await.code, Some(0));
     let id = begin(&hubs, &["--share", "50%", "--for", "10m"]).await;
     for sidecar in &sidecars {
-        sidecar.wait_for_line(STARTED).await;
+        sidecar.wait_for_line(&id).await;
         enqueue(sidecar, 20, "flexible").await;
     }
     assert_eq!((two.jobs_in(0, "flexible"), two.jobs_in(1, "flexible")), (20, 20));
