@@ -150,7 +150,11 @@ impl Link {
                 Err(error) => Failure::Lost(error),
             };
             let error = match failure {
-                Failure::Renewal => continue,
+                Failure::Renewal => {
+                    // It is on again when the next feed names it, and that may be the feed of a hub that knows none.
+                    self.end_drill("renewal");
+                    continue;
+                }
                 Failure::Lost(error) | Failure::Refused(error) | Failure::Slow(error) => error,
             };
             if self.clock.now().saturating_duration_since(began) > WAITS.1 {

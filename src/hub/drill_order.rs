@@ -61,6 +61,8 @@ pub(super) struct Drill {
     pub(super) abort_latency_ms: Option<u64>,
     /// The regions that the hub's probes found healthy when it began.
     pub(super) well: Vec<RegionId>,
+    /// Those that they did not find so.
+    pub(super) unwell: Vec<RegionId>,
     pub(super) reason: String,
     pub(super) ticket: String,
     pub(super) author: String,
@@ -69,10 +71,10 @@ pub(super) struct Drill {
 }
 
 impl Drill {
-    /// As the record keeps it, made from a version.
-    pub(super) fn saved(&self, version: u64) -> SavedDrill {
+    /// As the record keeps it under a number, made from a version.
+    pub(super) fn saved(&self, number: u64, version: u64) -> SavedDrill {
         let (document, is_open) = (json!(self).to_string(), self.ended.is_none());
-        SavedDrill { id: self.id.clone(), version, document, is_open, began_ms: self.began_ms }
+        SavedDrill { id: self.id.clone(), number, version, document, is_open, began_ms: self.began_ms }
     }
 
     /// The part that sidecars get; none where it is over.

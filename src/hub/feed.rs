@@ -188,6 +188,8 @@ impl Feed {
     /// The drill, or the word that there is none, where the last event said otherwise.
     fn owed_drill(&self) -> Option<FeedDrill> {
         let latest = self.drills.as_ref()?.borrow().clone();
+        // None where nothing would end it.
+        let latest = latest.filter(|_| self.hub.drills.is_judged(self.hub.clock.now()));
         let drill = latest.and_then(|it| it.drill.sent(self.hub.clock.unix_ms()));
         let is_said = self.drilled.as_ref().is_some_and(|said| *said == drill.as_ref().map(|it| it.id.clone()));
         (!is_said).then_some(FeedDrill { drill })

@@ -28,6 +28,8 @@ pub struct Job<'a> {
     pub regions_with: Option<&'a str>,
     /// Which of its members servers could read in another way.
     pub unclear: Unclear,
+    /// Whether its client may send it again under a name: an id, a tracking id or a `unique` policy of its own.
+    pub repeatable: bool,
 }
 
 impl<'a> Job<'a> {
@@ -45,6 +47,7 @@ impl<'a> Job<'a> {
             tenant: None,
             regions_with: None,
             unclear: Unclear::default(),
+            repeatable: false,
         }
     }
 }

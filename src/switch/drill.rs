@@ -85,7 +85,7 @@ impl DrillGroup {
             DrillEnd::Failed => &mut self.failed,
             DrillEnd::Unknown => &mut self.unknown,
         };
-        *count += 1;
+        *count = count.saturating_add(1);
         let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
         self.waited_us = self.waited_us.saturating_add(us);
         self.waited_us_max = self.waited_us_max.max(us);
@@ -93,10 +93,10 @@ impl DrillGroup {
 
     /// Adds the jobs of another group.
     pub const fn add(&mut self, other: &Self) {
-        self.stored += other.stored;
-        self.refused += other.refused;
-        self.failed += other.failed;
-        self.unknown += other.unknown;
+        self.stored = self.stored.saturating_add(other.stored);
+        self.refused = self.refused.saturating_add(other.refused);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.unknown = self.unknown.saturating_add(other.unknown);
         self.waited_us = self.waited_us.saturating_add(other.waited_us);
         if other.waited_us_max > self.waited_us_max {
             self.waited_us_max = other.waited_us_max;
@@ -106,13 +106,13 @@ impl DrillGroup {
     /// All jobs of the group.
     #[must_use]
     pub const fn jobs(&self) -> u64 {
-        self.stored + self.troubled()
+        self.stored.saturating_add(self.troubled())
     }
 
     /// Those that the region has not stored, as far as is known.
     #[must_use]
     pub const fn troubled(&self) -> u64 {
-        self.refused + self.failed + self.unknown
+        self.refused.saturating_add(self.failed).saturating_add(self.unknown)
     }
 
     /// The mean wait of a job; none without jobs.
@@ -147,6 +147,8 @@ pub struct DrillStays {
     pub no_other_region: u64,
     /// Failover is off.
     pub no_failover: u64,
+    /// Their clients may send them again under a name.
+    pub named: u64,
 }
 
 /// The state by which a region counts as lost.
@@ -171,7 +173,7 @@ pub struct DrillCounts {
     pub returned: u64,
     /// The jobs that could not go elsewhere.
     pub stayed: DrillStays,
-    /// The regions that were well when the drill began there, and are not.
+    /// The regions that were seen well there since the drill began, and were not well later.
     pub unwell: BTreeMap<RegionId, Unwell>,
 }
 
@@ -182,10 +184,12 @@ impl DrillCounts {
             self.diverted.entry(region.clone()).or_default().add(group);
         }
         self.control.add(&other.control);
-        self.returned += other.returned;
-        self.stayed.bound += other.stayed.bound;
-        self.stayed.no_other_region += other.stayed.no_other_region;
-        self.stayed.no_failover += other.stayed.no_failover;
+        self.returned = self.returned.saturating_add(other.returned);
+        let (all, more) = (&mut self.stayed, &other.stayed);
+        all.bound = all.bound.saturating_add(more.bound);
+        all.no_other_region = all.no_other_region.saturating_add(more.no_other_region);
+        all.no_failover = all.no_failover.saturating_add(more.no_failover);
+        all.named = all.named.saturating_add(more.named);
         self.unwell.extend(other.unwell.iter().map(|(region, state)| (region.clone(), *state)));
     }
 
@@ -200,8 +204,8 @@ impl DrillCounts {
     /// Whether a sidecar can have counted so.
     fn is_possible(&self) -> bool {
         let few = self.diverted.len() <= REGIONS_MAX && self.unwell.len() <= REGIONS_MAX;
-        let DrillStays { bound, no_other_region, no_failover } = self.stayed;
-        let small = [self.returned, bound, no_other_region, no_failover].iter().all(|it| *it <= NUMBER_MAX);
+        let DrillStays { bound, no_other_region, no_failover, named } = self.stayed;
+        let small = [self.returned, bound, no_other_region, no_failover, named].iter().all(|it| *it <= NUMBER_MAX);
         few && small && self.control.is_possible() && self.diverted.values().all(DrillGroup::is_possible)
     }
 }
@@ -213,6 +217,9 @@ pub struct DrillReport {
     pub sidecar: String,
     /// When its process started: another one counts anew. Units: milliseconds since the Unix epoch.
     pub started_unix_ms: u64,
+    /// Later reports of the process have a higher number: they replace those before, also where they come first.
+    #[serde(default)]
+    pub seq: u64,
     /// The name of the drill.
     pub drill: String,
     /// The counts.
@@ -232,6 +239,9 @@ impl DrillReport {
         if i64::try_from(self.started_unix_ms).is_err() {
             return Some("`started_unix_ms`: expected a number below 2^63");
         }
+        if i64::try_from(self.seq).is_err() {
+            return Some("`seq`: expected a number below 2^63");
+        }
         (!self.counts.is_possible()).then_some("`counts`: expected at most 256 regions, and numbers up to 2^40")
     }
 }
@@ -245,7 +255,7 @@ mod tests {
     }
 
     fn report(counts: DrillCounts) -> DrillReport {
-        DrillReport { sidecar: "pod".to_owned(), started_unix_ms: 1, drill: "d".to_owned(), counts }
+        DrillReport { sidecar: "pod".to_owned(), started_unix_ms: 1, seq: 0, drill: "d".to_owned(), counts }
     }
 
     #[test]
@@ -258,6 +268,9 @@ mod tests {
         assert_eq!((sum.returned, sum.control.jobs(), sum.all_diverted().troubled()), (2, 8, 2));
         assert_eq!((sum.diverted[&eu].mean(), sum.diverted[&eu].waited_us_max), (Some(Duration::from_micros(10)), 30));
         assert_eq!(DrillGroup::default().mean(), None);
+        let mut most = group(u64::MAX, u64::MAX, u64::MAX);
+        most.add(&most.clone());
+        assert_eq!((most.jobs(), most.troubled()), (u64::MAX, u64::MAX), "sums end at the largest number");
     }
 
     #[test]

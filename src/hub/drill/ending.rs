@@ -32,18 +32,21 @@ pub(super) async fn end(
     (cause, detail): (Cause, String),
     by: &str,
 ) -> Result<Option<Drill>, RecordError> {
-    // With the end, the report so far is on disk.
-    keep_counts(hub, &latest.drill.id).await?;
     let ended = Ended { cause, detail: detail.clone(), at_ms: hub.clock.unix_ms() };
     let drill = Drill { ended: Some(ended), ..latest.drill.clone() };
-    if hub.record.change_drill(drill.saved(latest.version)).await? == Kept::Behind {
+    // Before the counts: a record that does not take so much has to take the end.
+    if hub.record.change_drill(drill.saved(latest.number, latest.version)).await? == Kept::Behind {
         return Ok(None);
     }
-    hub.drills.set(Latest { drill: drill.clone(), version: latest.version + 1 });
+    hub.drills.set(Latest { drill: drill.clone(), version: latest.version + 1, ..*latest }, hub.clock.now());
     event::hub_drill_ended(&drill.id, drill.region.as_str(), cause.as_str(), &detail);
     let why = if detail.is_empty() { cause.as_str().to_owned() } else { format!("{}: {detail}", cause.as_str()) };
-    // The end is kept and logged, also where the trail does not take its row.
-    note(hub, &drill, by, "drill_ended", None, why).await?;
+    // The end is kept and logged, also where the trail does not take its row, or the record the counts, which the next round tries again.
+    let noted = note(hub, &drill, by, "drill_ended", None, why).await;
+    let counted = keep_counts(hub, &drill.id).await;
+    for error in noted.err().into_iter().chain(counted.err()) {
+        event::hub_drill_waits(&error.to_string());
+    }
     Ok(Some(drill))
 }
 

@@ -9,6 +9,8 @@ use crate::switch::{DrillCounts, Unwell};
 
 /// Fewer diverted jobs say nothing: one of them may fail anywhere.
 const JOBS_MIN: u64 = 20;
+/// As many failures as this, beside those that the control group would have had of as many jobs, are no accident of one job.
+const EXCESS_MIN: u128 = 3;
 
 /// Why a drill is to end now, with the figures for people; none where it goes on. `counts`: of all sidecars. `unhealthy`: the regions that the hub's probes find so.
 pub(super) fn judge(
@@ -18,7 +20,9 @@ pub(super) fn judge(
     unix_ms: u64,
 ) -> Option<(Cause, String)> {
     let by_hub = unhealthy.iter().filter(|it| drill.well.contains(it)).map(|it| (it, Unwell::Unhealthy, "the hub"));
-    let by_sidecars = counts.unwell.iter().map(|(region, state)| (region, *state, "a sidecar"));
+    // A region that was not well for the hub before is not lost by the drill.
+    let by_sidecars = counts.unwell.iter().filter(|(region, _)| !drill.unwell.contains(region));
+    let by_sidecars = by_sidecars.map(|(region, state)| (region, *state, "a sidecar"));
     let mut lost: Vec<_> = by_hub.chain(by_sidecars).collect();
     // An outage of the drilled region itself comes first: the drill would hide it.
     lost.sort_by_key(|(region, ..)| **region != drill.region);
@@ -33,7 +37,7 @@ pub(super) fn judge(
     let (diverted, control) = (counts.all_diverted(), &counts.control);
     if diverted.jobs() >= JOBS_MIN {
         let of = |it: &crate::switch::DrillGroup| (it.troubled(), it.jobs());
-        if drill.abort_failures.is_exceeded(of(&diverted), of(control)) {
+        if drill.abort_failures.is_exceeded(of(&diverted), of(control)) && is_frequent(of(&diverted), of(control)) {
             let [(failed, all), (failed_there, all_there)] = [of(&diverted), of(control)];
             let detail = format!(
                 "{failed} of {all} diverted jobs failed, and {failed_there} of {all_there} of the control group"
@@ -47,6 +51,13 @@ pub(super) fn judge(
         }
     }
     (unix_ms >= drill.ends_ms).then(|| (Cause::TimeOver, String::new()))
+}
+
+/// Whether enough of the jobs failed besides those that would have at the share of the control group.
+fn is_frequent((failed, all): (u64, u64), (failed_there, all_there): (u64, u64)) -> bool {
+    let [failed, all, failed_there, all_there] = [failed, all, failed_there, all_there.max(1)].map(u128::from);
+    let excess = failed.saturating_mul(all_there).saturating_sub(failed_there.saturating_mul(all));
+    excess >= EXCESS_MIN.saturating_mul(all_there)
 }
 
 #[cfg(test)]
@@ -70,6 +81,7 @@ mod tests {
             abort_failures: Share::parse("1%").unwrap(),
             abort_latency_ms: Some(50),
             well: vec![id("us"), id("eu")],
+            unwell: vec![id("ap")],
             reason: text(),
             ticket: text(),
             author: text(),
@@ -102,8 +114,11 @@ mod tests {
             ([0, 0, 19, 0], [0; 4], None),
             ([0, 0, 20, 0], [0; 4], Some(Cause::Failures)),
             ([99, 0, 1, 0], [0; 4], None),
-            ([98, 0, 2, 0], [0; 4], Some(Cause::Failures)),
-            ([98, 1, 0, 1], [100, 0, 0, 0], Some(Cause::Failures)),
+            ([19, 0, 1, 0], [0; 4], None),
+            ([98, 0, 2, 0], [0; 4], None),
+            ([97, 0, 3, 0], [0; 4], Some(Cause::Failures)),
+            ([97, 1, 1, 1], [100, 0, 0, 0], Some(Cause::Failures)),
+            ([97, 1, 1, 1], [99, 1, 0, 0], None),
             ([98, 2, 0, 0], [98, 2, 0, 0], None),
             ([90, 10, 0, 0], [95, 5, 0, 0], Some(Cause::Failures)),
         ] {
@@ -120,6 +135,8 @@ mod tests {
         assert_eq!(cause(&none, &["eu", "us"], 0), Some(Cause::DrilledRegionLost));
         let open = DrillCounts { unwell: [(id("eu"), Unwell::BreakerOpen)].into(), ..DrillCounts::default() };
         assert_eq!(cause(&open, &[], 0), Some(Cause::BreakerOpen));
+        let before = DrillCounts { unwell: [(id("ap"), Unwell::Unhealthy)].into(), ..DrillCounts::default() };
+        assert_eq!(cause(&before, &[], 0), None, "the hub found it unwell before");
         let own = DrillCounts { unwell: [(id("us"), Unwell::BreakerOpen)].into(), ..open };
         assert_eq!(cause(&own, &[], 0), Some(Cause::DrilledRegionLost));
         assert_eq!(cause(&none, &[], 1_000), Some(Cause::TimeOver));

@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::access::Caller;
-use super::super::drill_desk::Latest;
+use super::super::drill_desk::{Latest, sum_of};
 use super::super::drill_order::{Cause, Drill};
 use super::super::name::random_name;
 use super::super::record::{Kept, RecordError};
@@ -27,8 +27,10 @@ pub(in crate::hub) async fn order(hub: Rc<Hub>, caller: &Caller, query: &str) ->
     let order = DrillOrder::read(caller, query)?;
     let taken = hub.take_statuses().await;
     taken.map_err(Refusal::unchanged)?;
-    let well = check(&hub, &order.region)?;
-    if let Some(on) = hub.record.drills().await?.into_iter().find(|it| it.is_open) {
+    let [well, unwell] = check(&hub, &order.region)?;
+    let known = hub.record.last_drills().await?;
+    let number = known.last().map_or(1, |last| last.number.saturating_add(1));
+    if let Some(on) = known.into_iter().find(|it| it.is_open) {
         let message = format!(
             "the drill {} is on, and there is one at a time; `ojs-sidecar drills {} --stop` ends it",
             on.id, on.id
@@ -45,6 +47,7 @@ pub(in crate::hub) async fn order(hub: Rc<Hub>, caller: &Caller, query: &str) ->
         abort_failures: order.abort_failures,
         abort_latency_ms: order.abort_latency.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
         well,
+        unwell,
         reason: order.reason,
         ticket: order.ticket,
         author: order.author,
@@ -59,20 +62,20 @@ pub(in crate::hub) async fn order(hub: Rc<Hub>, caller: &Caller, query: &str) ->
     note(&hub, &drill, &caller.name, "drill_ordered", Some(lasts_ms), drill.reason.clone())
         .await
         .map_err(Refusal::unchanged)?;
-    if hub.record.change_drill(drill.saved(0)).await.map_err(Refusal::unchanged)? == Kept::Behind {
+    if hub.record.change_drill(drill.saved(number, 0)).await.map_err(Refusal::unchanged)? == Kept::Behind {
         let message = "another drill was begun just now, and there is one at a time".to_owned();
         return Err(Refusal::new(StatusCode::CONFLICT, "drill_under_way", message));
     }
-    hub.drills.set(Latest { drill: drill.clone(), version: 1 });
+    hub.drills.set(Latest { drill: drill.clone(), number, version: 1 }, hub.clock.now());
     let Drill { id, region, share, reason, ticket, author, .. } = &drill;
     event::hub_drill_started(id, region.as_str(), &share.to_string(), lasts_ms / 1_000, [reason, ticket, author]);
     Ok(answer(false))
 }
 
-/// The regions that the hub's probes find healthy, where the region can be drilled now.
+/// The regions that the hub's probes find healthy, and the others of them, where the region can be drilled now.
 ///
 /// Errors: 404 and 409.
-fn check(hub: &Hub, region: &RegionId) -> Result<Vec<RegionId>, Refusal> {
+fn check(hub: &Hub, region: &RegionId) -> Result<[Vec<RegionId>; 2], Refusal> {
     let conflict = |code, message| Err(Refusal::new(StatusCode::CONFLICT, code, message));
     let probed = hub.views.as_ref().map(|views| views.present().0);
     let is_probed = probed.as_ref().is_some_and(|view| view.index_of(region.as_str()).is_some());
@@ -90,13 +93,9 @@ fn check(hub: &Hub, region: &RegionId) -> Result<Vec<RegionId>, Refusal> {
         );
         return conflict("region_closed", message);
     }
-    let Some(views) = &hub.views else { return Ok(Vec::new()) };
-    let well: Vec<RegionId> = probed
-        .iter()
-        .flat_map(|view| view.regions.iter())
-        .map(|it| it.id.clone())
-        .filter(|id| views.is_healthy(id))
-        .collect();
+    let Some(views) = &hub.views else { return Ok([Vec::new(), Vec::new()]) };
+    let all = probed.iter().flat_map(|view| view.regions.iter()).map(|it| it.id.clone());
+    let (well, unwell): (Vec<RegionId>, Vec<RegionId>) = all.partition(|id| views.is_healthy(id));
     if is_probed && !well.contains(region) {
         return conflict(
             "region_unhealthy",
@@ -111,7 +110,7 @@ fn check(hub: &Hub, region: &RegionId) -> Result<Vec<RegionId>, Refusal> {
             format!("`region`: no other region than {region} is healthy by the probes of this hub"),
         );
     }
-    Ok(well)
+    Ok([well, unwell])
 }
 
 /// All drills, the oldest first, without their counts.
@@ -131,9 +130,7 @@ pub(in crate::hub) async fn show(hub: &Hub, id: &str) -> Result<Value, Refusal> 
         hub.drills.merge(id, saved);
         return Ok(report(&drill, hub.drills.sum(id)));
     }
-    let desk = super::super::drill_desk::DrillDesk::default();
-    desk.merge(id, saved);
-    Ok(report(&drill, desk.sum(id)))
+    Ok(report(&drill, sum_of(saved)))
 }
 
 fn report(drill: &Drill, (counts, names): (crate::switch::DrillCounts, Vec<String>)) -> Value {
@@ -160,14 +157,15 @@ pub(in crate::hub) async fn stop(hub: Rc<Hub>, caller: &Caller, id: &str) -> Res
 ///
 /// Errors: as for [`read`]; 409 for a drill that is not the last one.
 pub(in crate::hub) fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
-    let DrillReport { sidecar, started_unix_ms, drill, counts } = read(hub, caller, body)?;
+    let DrillReport { sidecar, started_unix_ms, seq, drill, counts } = read(hub, caller, body)?;
     let latest: Option<Arc<Latest>> = hub.drills.latest();
     if latest.is_none_or(|it| it.drill.id != drill) {
         let message = format!("`drill`: {drill} is not the last drill of this hub, whose report is closed");
         return Err(Refusal::new(StatusCode::CONFLICT, "unknown_drill", message));
     }
-    hub.drills.take(&drill, (sidecar, started_unix_ms), counts).map_err(|_| {
-        let message = "the counts of too many sidecars were taken for one drill".to_owned();
+    hub.drills.take(&drill, (sidecar, started_unix_ms), seq, counts).map_err(|_| {
+        let message = "the counts of too many sidecars, or of too many processes of this one, were taken for the drill"
+            .to_owned();
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "drill_full", message)
     })
 }
@@ -175,9 +173,7 @@ pub(in crate::hub) fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<()
 /// A drill by its name, with its version in the record.
 async fn find(hub: &Hub, id: &str) -> Result<Latest, Refusal> {
     let saved = hub.record.drills().await.map_err(|error: RecordError| Refusal::from(error))?;
-    let found = saved.into_iter().find(|it| it.id == id);
-    let found =
-        found.and_then(|it| Some(Latest { drill: serde_json::from_str(&it.document).ok()?, version: it.version }));
+    let found = saved.iter().find(|it| it.id == id).and_then(Latest::read);
     found.ok_or_else(|| {
         let message = "there is no such drill; `ojs-sidecar drills` lists those that there are".to_owned();
         Refusal::new(StatusCode::NOT_FOUND, "not_found", message)

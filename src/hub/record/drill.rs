@@ -4,6 +4,8 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::hub) struct SavedDrill {
     pub(in crate::hub) id: String,
+    /// Its place in the order of all drills: one more than the one before has.
+    pub(in crate::hub) number: u64,
     /// The number of changes; 0 for one that the record does not have yet.
     pub(in crate::hub) version: u64,
     /// As JSON.
@@ -20,6 +22,8 @@ pub(in crate::hub) struct SavedCounts {
     pub(in crate::hub) sidecar: String,
     /// Units: milliseconds since the Unix epoch.
     pub(in crate::hub) started_ms: u64,
+    /// The number of the report: those of a higher one replace these, and no others do.
+    pub(in crate::hub) seq: u64,
     /// As JSON.
     pub(in crate::hub) document: String,
 }

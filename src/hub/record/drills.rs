@@ -17,8 +17,21 @@ impl Record {
         }
     }
 
+    /// The drill that is on, and the last one, the older first.
+    ///
+    /// Errors: [`RecordError`].
+    pub(in crate::hub) async fn last_drills(&self) -> Result<Vec<SavedDrill>, RecordError> {
+        match self {
+            Self::Sqlite(it) => it.ask(sqlite::drill::last).await,
+            Self::Postgres(it) => {
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::drill::last(line, settings)).await
+            }
+        }
+    }
+
     /// Keeps a drill that was made from its version, or a new one with version 0. Nothing is kept where it has another version, or where another
-    /// drill is on.
+    /// drill is on or has its number.
     ///
     /// Errors: [`RecordError`]; it may have been kept.
     pub(in crate::hub) async fn change_drill(&self, to: SavedDrill) -> Result<Kept, RecordError> {
@@ -31,7 +44,7 @@ impl Record {
         }
     }
 
-    /// Keeps counts in a drill, each in place of those before of the same process.
+    /// Keeps counts in a drill, each in place of those of the same process that have no higher number.
     ///
     /// Errors: [`RecordError`]; some may have been kept, and a second time changes nothing.
     pub(in crate::hub) async fn keep_drill_counts(
@@ -63,7 +76,7 @@ impl Record {
         }
     }
 
-    /// Drops the drills that have ended and were ordered before a time, with their counts.
+    /// Drops the drills that have ended and were ordered before a time, with their counts, but for the last one, whose number the next one needs.
     ///
     /// Errors: [`RecordError`].
     pub(in crate::hub) async fn prune_drills(&self, before_ms: u64) -> Result<(), RecordError> {

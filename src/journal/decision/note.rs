@@ -86,6 +86,8 @@ struct Try {
     ms: u32,
     /// Whether the region was asked afterwards and had the job.
     found: bool,
+    /// Whether the try ended before the region had a part in it.
+    spared: bool,
 }
 
 words! {
@@ -237,7 +239,15 @@ impl Note {
         let reason = (!answered).then_some(reason);
         let ms = milliseconds(took);
         if let Some(slot) = self.tries.get_mut(usize::from(self.try_count)) {
-            *slot = Some(Try { region: place(region), outcome, status: status.unwrap_or(0), reason, ms, found: false });
+            *slot = Some(Try {
+                region: place(region),
+                outcome,
+                status: status.unwrap_or(0),
+                reason,
+                ms,
+                found: false,
+                spared: false,
+            });
         }
         self.try_count = self.try_count.saturating_add(1);
     }
@@ -247,6 +257,14 @@ impl Note {
         let last = usize::from(self.try_count).checked_sub(1).and_then(|last| self.tries.get_mut(last));
         if let Some(Some(last)) = last {
             last.found = true;
+        }
+    }
+
+    /// The last try ended before the region had a part in it: by a limit here, or because another region was connected first.
+    pub fn spared(&mut self) {
+        let last = usize::from(self.try_count).checked_sub(1).and_then(|last| self.tries.get_mut(last));
+        if let Some(Some(last)) = last {
+            last.spared = true;
         }
     }
 
@@ -270,10 +288,14 @@ impl Note {
         tried && self.refusal.is_none() && self.status < 500 && self.moved.is_none()
     }
 
-    /// The first try: the place of its region in the registry, how it ended, and the status of the answer, 0 without one.
+    /// The first try: the place of its region in the registry, how it ended, and the status of the answer, 0 without one. None where the region had no part
+    /// in it.
     #[must_use]
     pub fn first_try(&self) -> Option<(RegionIndex, AttemptOutcome, u16)> {
-        self.tries().next().map(|it| (RegionIndex::new(it.region.into()), it.outcome, it.status))
+        self.tries()
+            .next()
+            .filter(|it| !it.spared)
+            .map(|it| (RegionIndex::new(it.region.into()), it.outcome, it.status))
     }
 
     fn tries(&self) -> impl Iterator<Item = &Try> {
@@ -353,4 +375,18 @@ pub enum Wanted {
     Federation(String),
     /// By the id of the request that brought it.
     Request(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_had_no_part_in_its_try_has_no_first_try() {
+        let (mut note, region) = (Note::default(), RegionIndex::new(1));
+        note.tried(region, AttemptOutcome::NotSent, None, FailoverReason::Overloaded, Duration::ZERO);
+        assert_eq!(note.first_try(), Some((region, AttemptOutcome::NotSent, 0)));
+        note.spared();
+        assert_eq!(note.first_try(), None);
+    }
 }

@@ -93,6 +93,9 @@ fn elsewhere(
     if decision.pinned {
         return Err(DrillKept::Bound);
     }
+    if job.repeatable || inputs.drill.is_named() {
+        return Err(DrillKept::Named);
+    }
     let found = match route_by(without, job, inputs, grounds) {
         Ok(found) => found,
         Err(error) => return Err(if is_bound(view, drill, &error) { DrillKept::Bound } else { DrillKept::NoOther }),

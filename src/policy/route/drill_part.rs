@@ -11,6 +11,8 @@ words! {
         NoOther = "no_other_region",
         /// Failover is off, so that it could not come back to the region.
         NoFailover = "no_failover",
+        /// Its client may send it again under a name, and each time it has to meet the same region first.
+        Named = "named",
     }
 }
 

@@ -39,6 +39,11 @@ impl<V> Drill<V> {
 pub trait DrillNumbers {
     /// The number of this job: the same each time for one job, and one more for the next one.
     fn number(&self) -> u64;
+
+    /// Whether the call names the job by an `Idempotency-Key`, or can be sent again otherwise.
+    fn is_named(&self) -> bool {
+        false
+    }
 }
 
 /// For a decision that moves no counter.

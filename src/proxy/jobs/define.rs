@@ -120,7 +120,7 @@ fn stamped(proxy: &Proxy, body: Bytes, has_key: bool, noted: &mut Defined) -> Re
 
 /// Decides for a workflow as for one flexible job that may go wherever all of it may.
 async fn decide(proxy: &Proxy, body: &Bytes, tenant: Option<&str>, noted: &mut Defined) -> Result<Goes, ErrorDocument> {
-    let mut asked = AskedHub::default();
+    let mut asked = AskedHub::of_call(true);
     loop {
         let decided = {
             let found = found(proxy, body, tenant)?;

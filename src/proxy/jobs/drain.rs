@@ -177,7 +177,7 @@ fn tracking_id(taken: &Taken) -> Option<HeaderValue> {
 /// Plans the job anew, and tries its regions.
 async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: Box<Hold>) -> Ended {
     let tenant = tenant(&head.headers);
-    let (mut strategy, mut note, mut asked) = (None, None, AskedHub::default());
+    let (mut strategy, mut note, mut asked) = (None, None, AskedHub::of_call(true));
     let planned = loop {
         let planned = plan(proxy, &body, tenant.as_deref(), &mut asked, &mut strategy, &mut note);
         if !asked.wait(proxy).await {

@@ -8,6 +8,7 @@ use crate::net::IncomingBody;
 use http::{HeaderValue, Request, Response};
 
 use super::long::{compressed_job, plan_asked, plan_long};
+use super::onward::onward;
 use super::replay::{Recognised, Turns, is_named, is_volatile, recognise};
 use super::replicate::report_stored;
 use super::{drilled, outage, repeated};
@@ -15,7 +16,7 @@ use crate::base::{RegionId, apart};
 use crate::config::OnUnknown;
 use crate::journal::Note;
 use crate::ojs::{Abridged, ErrorDocument};
-use crate::policy::{Decision, GuardClass, Progress, RegionIndex, Shed, Step, Stop, next};
+use crate::policy::{Decision, GuardClass, RegionIndex, Shed, Step, Stop};
 use crate::proxy::{
     body::{
         collect::{OVERLOADED_RETRY_AFTER, collect_job},
@@ -207,7 +208,8 @@ async fn planned(
     if !reading.is_short() {
         return apart(|| plan_long(proxy, exchange, reading, tenant)).await;
     }
-    let (mut asked, strategy, note) = (AskedHub::default(), &mut exchange.strategy, &mut exchange.note);
+    let mut asked = AskedHub::of_call(is_named(exchange, None));
+    let (strategy, note) = (&mut exchange.strategy, &mut exchange.note);
     let planned = plan(proxy, reading.body().text(), tenant.as_deref(), &mut asked, strategy, note);
     if asked.is_wanting() { apart(|| plan_asked(proxy, exchange, reading, tenant, asked)).await } else { planned }
 }
@@ -278,16 +280,11 @@ pub(crate) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         if tried.shed == Some(Shed::Total) {
             break (Err(overloaded()), None, None);
         }
-        let candidates = &job.decision.candidates;
-        let left = failover::usable_after(proxy, tried.ending, candidates, place);
         // A region that lost the race was not tried.
         let redirects_done = (tries - 1).saturating_sub(passed_over);
         let late = end.at >= job.call.deadline.into_std();
-        let progress = Progress { pinned: job.decision.pinned, redirects_done, candidates_left: left.count, late };
-        let to = left.first.and_then(|first| candidates.get(first)).copied();
-        // Without a next region nothing is paid for.
-        let budget = proxy.shared.budgets.toward(to.unwrap_or(index));
-        let step = next(tried.ending, progress, &budget, || proxy.shared.registry.clock().now());
+        let (step, next_place) = onward(proxy, &job.decision, &tried, place, (redirects_done, late));
+        let to = next_place.and_then(|next| job.decision.candidates.get(next)).copied();
         let outcome = AttemptOutcome::from(tried.ending.outcome());
         job.note_try(index, outcome, &tried, end);
         let region = (index, proxy.region(index).id.clone());
@@ -312,7 +309,7 @@ pub(crate) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         failover::record(proxy, index, to, reason);
         job.note_move(index, Some(to), reason);
         proxy.metrics(to).redirects.inc();
-        place = left.first.unwrap_or(place + 1);
+        place = next_place.unwrap_or(place + 1);
         job.hint_at(proxy, to);
     };
     let last = region.as_ref().map(|(index, _)| *index);

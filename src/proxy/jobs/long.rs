@@ -1,5 +1,6 @@
 //! Jobs whose reading or planning takes long: it is done aside, so that other calls of the thread go on.
 
+use super::replay::is_named;
 use crate::net::IncomingBody;
 use crate::ojs::{Abridged, ErrorDocument};
 use crate::proxy::{
@@ -29,7 +30,7 @@ pub(super) async fn plan_long(
     reading: &mut Reading,
     tenant: Option<String>,
 ) -> Result<Planned, ErrorDocument> {
-    let mut asked = AskedHub::default();
+    let mut asked = AskedHub::of_call(is_named(exchange, None));
     let mut body = reading.body();
     while !body.gaps().is_empty() {
         let (text, gaps) = (body.text().clone(), body.gaps().to_vec());

@@ -17,6 +17,7 @@ pub(crate) mod drain;
 mod drilled;
 pub(crate) mod enqueue;
 mod long;
+mod onward;
 mod outage;
 mod repeated;
 pub(crate) mod replay;

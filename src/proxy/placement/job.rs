@@ -46,6 +46,9 @@ impl Job {
         if let Some(note) = &mut self.note {
             let status = tried.answer.as_ref().map(|answer| answer.status.as_u16());
             note.tried(index, outcome, status, tried.reason, ended.took);
+            if tried.passed_over || tried.shed.is_some() {
+                note.spared();
+            }
         }
     }
 

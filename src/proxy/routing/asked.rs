@@ -19,9 +19,16 @@ pub(crate) struct AskedHub {
     /// By the key of the question.
     answers: Vec<(Vec<u8>, HubWord)>,
     wanted: Option<Box<(Vec<u8>, RouteQuestion)>>,
+    /// Whether the call can be sent again under a name that its body does not have.
+    is_named: bool,
 }
 
 impl AskedHub {
+    /// No questions yet. `is_named`: whether the call has a name besides its body, such as an `Idempotency-Key`.
+    pub(crate) fn of_call(is_named: bool) -> Self {
+        Self { is_named, ..Self::default() }
+    }
+
     /// Whether this is the first time that the call is planned, so that it is counted.
     pub(crate) const fn is_first(&self) -> bool {
         self.answers.is_empty()
@@ -66,18 +73,18 @@ pub(crate) fn decided(
     if let Some(asking) = &proxy.shared.asking {
         return by_hub(proxy, (view, job, demand), asking, asked, grounds);
     }
-    by_view(proxy, view, job, demand, grounds)
+    by_view(proxy, (view, asked.is_named), job, demand, grounds)
 }
 
 #[inline]
 fn by_view(
     proxy: &Proxy,
-    view: &View,
+    (view, is_named): (&View, bool),
     job: &Job<'_>,
     demand: Option<&Demand>,
     grounds: &mut Grounds,
 ) -> Result<Decision, RouteError> {
-    in_turn(proxy, |inputs| match demand {
+    in_turn(proxy, is_named, |inputs| match demand {
         None => policy::route_on(view, job, inputs, grounds),
         Some(demand) => policy::route_within(view, job, demand, inputs, grounds),
     })
@@ -92,14 +99,14 @@ fn by_hub(
     grounds: &mut Grounds,
 ) -> Result<Decision, RouteError> {
     let Some((key, question)) = question(proxy, view, job, demand) else {
-        return by_view(proxy, view, job, demand, grounds);
+        return by_view(proxy, (view, asked.is_named), job, demand, grounds);
     };
     match asked.answer(asking, &key) {
         Some(Some(answered)) => {
-            in_turn(proxy, |inputs| policy::route_answered(view, job, demand, inputs, &answered, grounds))
+            in_turn(proxy, true, |inputs| policy::route_answered(view, job, demand, inputs, &answered, grounds))
         }
         Some(None) => {
-            let decision = by_view(proxy, &cut(view), job, demand, grounds);
+            let decision = by_view(proxy, (&cut(view), true), job, demand, grounds);
             grounds.decided_by = DecidedBy::NoAnswer;
             decision
         }

@@ -246,6 +246,7 @@ pub(crate) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
         tenant: envelope.caller_tenant(),
         regions_with: attributes.regions_with.as_deref(),
         unclear: envelope.unclear(),
+        repeatable: envelope.id().is_some() || attributes.federation_id.is_some() || envelope.is_unique(),
     })
 }
 

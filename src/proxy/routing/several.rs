@@ -185,7 +185,7 @@ impl Whole {
         let Some(leader) = self.leader.and_then(|place| found.envelopes.get(place)) else {
             // Where nothing could be a job there is nothing to choose by: its pin, else the local region.
             let demand = if self.demand.pinned { self.demand.clone() } else { Demand::local(view) };
-            return in_turn(proxy, |inputs| route_within(view, &Job::plain("default"), &demand, inputs, grounds));
+            return in_turn(proxy, true, |inputs| route_within(view, &Job::plain("default"), &demand, inputs, grounds));
         };
         let word = self.word.as_deref();
         with_word(leader, word, |job| decided(proxy, view, job, Some(&self.demand), asked, grounds))

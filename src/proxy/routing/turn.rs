@@ -16,13 +16,14 @@ fn await_regions(proxy: &Proxy, error: &RouteError) {
     error.awaits().filter_map(|id| view.index_of(id.as_str())).for_each(|index| registry.lacked(index));
 }
 
-/// Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
+/// `is_named`: see [`DrillNumbers::is_named`]. Decides, and takes the turn where the decision used it: of two threads with the same turn one decides again.
 pub(crate) fn in_turn(
     proxy: &Proxy,
+    is_named: bool,
     mut decide: impl FnMut(Inputs<'_>) -> Result<Decision, RouteError>,
 ) -> Result<Decision, RouteError> {
     let turns = &proxy.shared.turns;
-    let drill = OneNumber { drills: &proxy.shared.drills, taken: Cell::new(None) };
+    let drill = OneNumber { drills: &proxy.shared.drills, taken: Cell::new(None), is_named };
     let mut inputs = Inputs { drill: &drill, ..inputs(proxy, turns.load(Ordering::Relaxed)) };
     loop {
         let decision = decide(inputs).inspect_err(|error| await_regions(proxy, error))?;
@@ -41,6 +42,7 @@ pub(crate) fn in_turn(
 struct OneNumber<'p> {
     drills: &'p Drills,
     taken: Cell<Option<u64>>,
+    is_named: bool,
 }
 
 impl DrillNumbers for OneNumber<'_> {
@@ -48,6 +50,10 @@ impl DrillNumbers for OneNumber<'_> {
         let number = self.taken.get().unwrap_or_else(|| self.drills.take());
         self.taken.set(Some(number));
         number
+    }
+
+    fn is_named(&self) -> bool {
+        self.is_named
     }
 }
 

@@ -14,7 +14,7 @@ pub fn drill_started(metrics: &Metrics, id: &str, region: &str, share: &str, las
     );
 }
 
-/// This sidecar takes part in it no longer. `cause`: `ended` by the hub, `time_over`, `hub_lost`, or `replaced` by another drill.
+/// This sidecar takes part in it no longer. `cause`: `ended` by the hub, `time_over`, `hub_lost`, `renewal` of the connection, or `replaced` by another drill.
 pub fn drill_ended(metrics: &Metrics, id: &str, region: &str, cause: &str) {
     metrics.drill.active.set(0);
     warn!(

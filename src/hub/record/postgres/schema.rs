@@ -123,10 +123,11 @@ INSERT INTO ojs_hub_conflict_turn VALUES (1, '', 0);
     // Failover drills, and the counts of sidecars in them.
     "
 CREATE TABLE ojs_hub_drill (
-  id text PRIMARY KEY, version bigint NOT NULL, document text NOT NULL, is_open boolean NOT NULL, began_ms bigint NOT NULL);
+  id text PRIMARY KEY, number bigint NOT NULL UNIQUE, version bigint NOT NULL, document text NOT NULL, is_open boolean NOT NULL,
+  began_ms bigint NOT NULL);
 CREATE UNIQUE INDEX ojs_hub_drill_open ON ojs_hub_drill (is_open) WHERE is_open;
 CREATE TABLE ojs_hub_drill_count (
-  drill text NOT NULL, sidecar text NOT NULL, started_ms bigint NOT NULL, document text NOT NULL,
+  drill text NOT NULL, sidecar text NOT NULL, started_ms bigint NOT NULL, seq bigint NOT NULL, document text NOT NULL,
   PRIMARY KEY (drill, sidecar, started_ms));",
     // The source of a fact that no sidecar has reported, which adds no byte to the facts that are there; and the hub that reads event streams.
     "

@@ -7,10 +7,20 @@ use super::super::drill::{SavedCounts, SavedDrill};
 use super::tables::{signed, whole};
 
 pub(in crate::hub::record) fn all(connection: &mut Connection) -> rusqlite::Result<Vec<SavedDrill>> {
-    let mut statement = connection.prepare("SELECT * FROM drill ORDER BY began_ms, id")?;
+    read(connection, "SELECT * FROM drill ORDER BY number")
+}
+
+pub(in crate::hub::record) fn last(connection: &mut Connection) -> rusqlite::Result<Vec<SavedDrill>> {
+    let last = "SELECT * FROM drill WHERE is_open OR number = (SELECT max(number) FROM drill) ORDER BY number";
+    read(connection, last)
+}
+
+fn read(connection: &Connection, statement: &str) -> rusqlite::Result<Vec<SavedDrill>> {
+    let mut statement = connection.prepare(statement)?;
     let rows = statement.query_map([], |row| {
         Ok(SavedDrill {
             id: row.get("id")?,
+            number: whole(row, "number")?,
             version: whole(row, "version")?,
             document: row.get("document")?,
             is_open: row.get("is_open")?,
@@ -21,14 +31,18 @@ pub(in crate::hub::record) fn all(connection: &mut Connection) -> rusqlite::Resu
 }
 
 pub(in crate::hub::record) fn change(connection: &mut Connection, to: &SavedDrill) -> rusqlite::Result<Kept> {
-    let changed = connection.execute(
-        "INSERT INTO drill SELECT ?1, ?2 + 1, ?3, ?4, ?5
-         WHERE (?2 = 0 OR EXISTS (SELECT 1 FROM drill WHERE id = ?1))
-           AND NOT (?4 AND EXISTS (SELECT 1 FROM drill WHERE is_open AND id <> ?1))
-         ON CONFLICT (id) DO UPDATE SET version = excluded.version, document = excluded.document, is_open = excluded.is_open
-           WHERE version = ?2",
-        params![to.id, signed(to.version), to.document, to.is_open, signed(to.began_ms)],
-    )?;
+    let changed = if to.version == 0 {
+        connection.execute(
+            "INSERT INTO drill (id, number, version, document, is_open, began_ms) VALUES (?1, ?2, 1, ?3, ?4, ?5)
+             ON CONFLICT DO NOTHING",
+            params![to.id, signed(to.number), to.document, to.is_open, signed(to.began_ms)],
+        )?
+    } else {
+        connection.execute(
+            "UPDATE drill SET version = version + 1, document = ?3, is_open = ?4 WHERE id = ?1 AND version = ?2",
+            params![to.id, signed(to.version), to.document, to.is_open],
+        )?
+    };
     Ok(if changed > 0 { Kept::Kept } else { Kept::Behind })
 }
 
@@ -39,9 +53,13 @@ pub(in crate::hub::record) fn keep(
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     {
-        let mut statement = transaction.prepare("INSERT OR REPLACE INTO drill_count VALUES (?1, ?2, ?3, ?4)")?;
+        let mut statement = transaction.prepare(
+            "INSERT INTO drill_count (drill, sidecar, started_ms, seq, document) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (drill, sidecar, started_ms) DO UPDATE SET seq = excluded.seq, document = excluded.document
+               WHERE excluded.seq >= seq",
+        )?;
         for it in counts {
-            statement.execute(params![id, it.sidecar, signed(it.started_ms), it.document])?;
+            statement.execute(params![id, it.sidecar, signed(it.started_ms), signed(it.seq), it.document])?;
         }
     }
     transaction.commit()
@@ -54,6 +72,7 @@ pub(in crate::hub::record) fn counts(connection: &mut Connection, id: &str) -> r
         Ok(SavedCounts {
             sidecar: row.get("sidecar")?,
             started_ms: whole(row, "started_ms")?,
+            seq: whole(row, "seq")?,
             document: row.get("document")?,
         })
     })?;
@@ -62,7 +81,8 @@ pub(in crate::hub::record) fn counts(connection: &mut Connection, id: &str) -> r
 
 pub(in crate::hub::record) fn prune(connection: &mut Connection, before_ms: u64) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    let is_old = "SELECT id FROM drill WHERE NOT is_open AND began_ms < ?1";
+    let is_old =
+        "SELECT id FROM drill WHERE NOT is_open AND began_ms < ?1 AND number < (SELECT max(number) FROM drill)";
     transaction.execute(&format!("DELETE FROM drill_count WHERE drill IN ({is_old})"), [signed(before_ms)])?;
     transaction.execute(&format!("DELETE FROM drill WHERE id IN ({is_old})"), [signed(before_ms)])?;
     transaction.commit()

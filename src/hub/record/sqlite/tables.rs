@@ -113,10 +113,11 @@ INSERT INTO conflict_place SELECT origin, 0, max(mark) FROM job_change GROUP BY 
     // Failover drills, and the counts of sidecars in them.
     "
 CREATE TABLE drill (
-  id TEXT PRIMARY KEY, version INTEGER NOT NULL, document TEXT NOT NULL, is_open INTEGER NOT NULL, began_ms INTEGER NOT NULL);
+  id TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, version INTEGER NOT NULL, document TEXT NOT NULL, is_open INTEGER NOT NULL,
+  began_ms INTEGER NOT NULL);
 CREATE UNIQUE INDEX drill_open ON drill (is_open) WHERE is_open;
 CREATE TABLE drill_count (
-  drill TEXT NOT NULL, sidecar TEXT NOT NULL, started_ms INTEGER NOT NULL, document TEXT NOT NULL,
+  drill TEXT NOT NULL, sidecar TEXT NOT NULL, started_ms INTEGER NOT NULL, seq INTEGER NOT NULL, document TEXT NOT NULL,
   PRIMARY KEY (drill, sidecar, started_ms)) WITHOUT ROWID;
 ",
     // The source of a fact that no sidecar has reported.

@@ -67,6 +67,11 @@ fn a_job_that_is_bound_or_has_no_other_region_stays() {
     assert_eq!(all(&view, &Job { pin: Some("eu"), ..plain() }, now), ("eu".to_owned(), None));
     assert_eq!(all(&view, &Job { queue: "one", ..plain() }, now), stays(DrillKept::Bound));
     assert_eq!(all(&view, &Job { queue: "two", ..plain() }, now).0, "eu us");
+    for number in 0..4 {
+        let named = Job { repeatable: true, ..plain() };
+        let part = Some(DrillPart::Kept(DrillKept::Named));
+        assert_eq!(decided(&view, &named, now, number), ("us eu ap".to_owned(), part));
+    }
     let off = drill_of("100%", now, |config| config.failover.max_redirects = 0);
     assert_eq!(all(&off, &plain(), now), stays(DrillKept::NoFailover));
     for change in [

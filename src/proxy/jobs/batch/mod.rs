@@ -85,7 +85,7 @@ async fn planned(
 ) -> Result<(Result<Planned, ErrorDocument>, CallNotes), ErrorDocument> {
     let has_key = head.headers.contains_key("idempotency-key");
     let (scope, tenant) = (exchange.matched.scope, tenant_of(exchange, &head.headers)?);
-    let mut asked = AskedHub::default();
+    let mut asked = AskedHub::of_call(true);
     loop {
         let (read, tenant) = (body.clone(), tenant.clone());
         let work = move |proxy: &Proxy| (plan(proxy, scope, has_key, tenant.as_deref(), &read, &mut asked), asked);
