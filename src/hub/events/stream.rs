@@ -32,9 +32,9 @@ const LISTS_WAIT_MAX: Duration = Duration::from_secs(300);
 /// A server says that it has left out events of a reader that was this slow at most. Units: milliseconds.
 const DROPPED_FOR_MS: u64 = 60_000;
 
-/// A step waits for no longer before it is in the index: for the report of a sidecar, and for a region that does not show its job. Units:
-/// milliseconds.
-const WAITED_FOR_MS: u64 = 90_000;
+/// A step waits for no longer before it is in the index: for the report of a sidecar, and for twelve answers of a region that does not show its
+/// job. Units: milliseconds.
+const WAITED_FOR_MS: u64 = 120_000;
 
 /// Why a stream is not open.
 enum Trouble {
