@@ -205,7 +205,7 @@ reasons! {
     }
     NOT_FOUND NotFound {
         NoSuchPath = "no_such_path": "neither the OJS API nor the federation API",
-        JobNotIndexed = "job_not_indexed": "the index of the hub has no such job: no sidecar has reported it, or its time there is over",
+        JobNotIndexed = "job_not_indexed": "the index of the hub has no such job: no sidecar has reported it and no event has shown it, or its time there is over",
         NoIndex = "no_index": "the sidecar follows no hub, or the hub keeps no index of jobs",
         NoFleetFigures = "no_fleet_figures": "`X-Scope: fleet` at a sidecar that follows no hub, or whose hub is of a version without figures of pools",
     }

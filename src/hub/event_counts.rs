@@ -94,6 +94,12 @@ impl EventCounts {
         self.streams.borrow_mut().insert(queue.to_owned(), state);
     }
 
+    /// Whether events come from any stream. Without any stream there is nothing to open.
+    pub(super) fn is_any_open(&self) -> bool {
+        let streams = self.streams.borrow();
+        streams.is_empty() || streams.values().any(|it| *it == StreamState::Open)
+    }
+
     /// Each result with its count.
     pub(super) fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
         EventResult::ALL.iter().zip(&self.results).map(|(it, count)| (it.as_str(), count.get()))

@@ -101,7 +101,9 @@ pub(super) async fn look_up(hub: &Hub, federation_id: Option<&str>, query: &str)
     }
     let found = hub.record.find_changes(wanted).await?;
     if found.is_empty() {
-        let message = "the index has no such job: no sidecar has reported it, or its time is over".to_owned();
+        let message =
+            "the index has no such job: no sidecar has reported it and no event has shown it, or its time is over"
+                .to_owned();
         return Err(Refusal::new(StatusCode::NOT_FOUND, JOB_NOT_INDEXED, message));
     }
     let is_whole = found.len() < INDEX_ROWS_MAX;

@@ -43,6 +43,15 @@ pub(in crate::hub) enum Word {
     Silent(String),
 }
 
+/// Why an answer could not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::hub) enum Unread {
+    /// It is longer than asked for.
+    TooLong,
+    /// The region does not answer, or is not listed.
+    Silent,
+}
+
 /// The regions that a hub asks, with connections of its own to each.
 #[derive(Debug)]
 pub(in crate::hub) struct Regions {
@@ -80,16 +89,19 @@ impl Regions {
 
     /// The status and the body of the answer to `GET path` of a region.
     ///
-    /// Errors: a sentence for the operator.
+    /// Errors: [`Unread`].
     pub(in crate::hub) async fn get(
         &self,
         views: &Views,
         region: &RegionId,
         path: &str,
         bytes_max: usize,
-    ) -> Result<(StatusCode, Bytes), String> {
-        let (to, pool) = self.reach(views, region).ok_or_else(|| unknown(region))?;
-        ask_long(&to, &pool, path, bytes_max, self.answer_wait).await.map_err(|error| format!("{region}: {error}"))
+    ) -> Result<(StatusCode, Bytes), Unread> {
+        let (to, pool) = self.reach(views, region).ok_or(Unread::Silent)?;
+        ask_long(&to, &pool, path, bytes_max, self.answer_wait).await.map_err(|error| match error {
+            AskError::TooLong => Unread::TooLong,
+            _ => Unread::Silent,
+        })
     }
 
     /// Opens a stream of events of a region, behind the event with an id.

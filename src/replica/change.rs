@@ -120,6 +120,9 @@ pub const TEXT_BYTES_MAX: usize = 255;
 /// The longest change as JSON: seven texts, each letter of which may be written as six. Units: bytes.
 pub const CHANGE_BYTES_MAX: usize = 7 * 6 * TEXT_BYTES_MAX + 512;
 
+/// The state of a job that no worker gets again after a failure.
+const DISCARDED: &str = "discarded";
+
 impl Change {
     /// The first member that is not right, and the expected form.
     #[must_use]
@@ -150,17 +153,22 @@ impl Change {
     }
 
     /// Two reports of one fact as one: the earlier time of a job that was stored, the later one of all else, and of each text that both
-    /// have the greater one. The order does not matter, nor how often a report comes.
+    /// have the greater one. A time that a sidecar has reported stands beside that of an event, and a failure that has discarded its job
+    /// beside one that is tried again. The order does not matter, nor how often a report comes.
     #[must_use]
     pub fn joined(self, other: Self) -> Self {
-        let at_ms = match self.kind {
-            ChangeKind::Created => self.at_ms.min(other.at_ms),
+        let at_ms = match (self.observed_by, other.observed_by) {
+            (None, Some(_)) => self.at_ms,
+            (Some(_), None) => other.at_ms,
+            _ if self.kind == ChangeKind::Created => self.at_ms.min(other.at_ms),
             _ => self.at_ms.max(other.at_ms),
         };
+        let is_discarded = |state: &Option<String>| state.as_deref() == Some(DISCARDED);
+        let ends = self.kind == ChangeKind::Failed && (is_discarded(&self.state) || is_discarded(&other.state));
         Self {
             at_ms,
             federation_id: self.federation_id.max(other.federation_id),
-            state: self.state.max(other.state),
+            state: if ends { Some(DISCARDED.to_owned()) } else { self.state.max(other.state) },
             replicated_from: self.replicated_from.max(other.replicated_from),
             job: greater(self.job, other.job),
             // A sidecar's report is one, also where an event has said the same.
@@ -213,6 +221,18 @@ pub(super) mod tests {
             (report.clone(), report)
         );
         assert_eq!(event.clone().joined(event.clone()), event);
+    }
+
+    #[test]
+    fn an_event_moves_no_reported_time_and_a_discarded_job_stays_discarded() {
+        let of = |at_ms, state: Option<&str>, observed_by| Change {
+            state: state.map(str::to_owned),
+            observed_by,
+            ..change(ChangeKind::Failed, 5, at_ms)
+        };
+        let (event, report) = (of(9, Some("discarded"), Some(Observer::Events)), of(7, Some("retryable"), None));
+        let both = of(7, Some("discarded"), None);
+        assert_eq!((event.clone().joined(report.clone()), report.joined(event)), (both.clone(), both));
     }
 
     #[test]

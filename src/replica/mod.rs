@@ -16,6 +16,7 @@ mod outbox;
 mod questions;
 mod record;
 mod seal;
+mod unify;
 mod unread;
 
 pub use body::{BODIES_BYTES_MAX, BODIES_MAX, BODY_BYTES_MAX, JobBody, Reach, read_bodies};
@@ -30,4 +31,5 @@ pub use outbox::{Outbox, REPORT_BYTES_MAX, REPORT_LINES_MAX, Report};
 pub use questions::{IndexAnswer, IndexAsk, IndexQuestions};
 pub use record::{Copy, Record};
 pub use seal::{RowNonce, Seal};
+pub use unify::is_news;
 pub use unread::Stored;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::change::{Change, ChangeKind, JobFacts};
-use super::observed::merged;
+use super::unify::merged;
 use crate::base::RegionId;
 use crate::base::text::rfc3339;
 

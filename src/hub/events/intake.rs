@@ -13,7 +13,7 @@ use super::later::{Later, LaterJob};
 use super::shown::{NotShown, ask};
 use super::source::Source;
 use super::taken_step::TakenStep;
-use crate::replica::{Change, ObservedStep};
+use crate::replica::{Change, ObservedStep, is_news};
 
 /// Steps of one commit. With some tens of facts about each job, those that are known fit into one look-up.
 const BATCH_MAX: usize = 100;
@@ -82,9 +82,13 @@ async fn complete(source: &Source<'_>, later: &mut Later, failures: &mut Failure
     let known = known(source, failures, jobs.iter().map(|it| it.job_id.clone()).collect()).await;
     let (described, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| is_described(known.get(&job.job_id)));
     let mut steps: Vec<TakenStep> = described.into_iter().flat_map(|it| it.steps).collect();
-    let asks = others.iter().map(|job| {
-        let first_ms = job.steps.iter().map(|it| it.at_ms).min().unwrap_or(0);
-        ask((&source.asks, source.views), source.region, &job.job_id, first_ms, &source.unbound)
+    let latest_ms = source.times().latest_ms();
+    let asks = others.iter().filter_map(|job| {
+        // A job waits with one step at least.
+        let first = fact(source, job.steps.iter().min_by_key(|it| it.at_ms)?);
+        Some(async move {
+            ask((&source.asks, source.views), source.region, &job.job_id, (&first, latest_ms), &source.unbound).await
+        })
     });
     let answers = futures_util::future::join_all(asks).await;
     let (mut firsts, asked) = (Vec::new(), !answers.is_empty());
@@ -126,7 +130,11 @@ async fn known(source: &Source<'_>, failures: &mut Failures, ids: Vec<String>) -
     known
 }
 
-/// Keeps steps as facts, behind the first facts of jobs.
+fn fact(source: &Source<'_>, it: &TakenStep) -> Change {
+    ObservedStep { job_id: &it.job_id, region: source.region, step: it.step, at_ms: it.at_ms }.change()
+}
+
+/// Keeps steps as facts, behind the first facts of jobs. Facts that change nothing take no place among those that the record keeps.
 async fn save(
     source: &Source<'_>,
     failures: &mut Failures,
@@ -135,20 +143,27 @@ async fn save(
     firsts: Vec<Change>,
 ) {
     let count = steps.len();
-    let mut changes = firsts;
+    let mut changes = Vec::new();
+    for first in firsts {
+        known.entry(first.job_id.clone()).or_default().push(first.clone());
+        changes.push(first);
+    }
     for it in steps {
         let facts = known.entry(it.job_id.clone()).or_default();
-        let step = ObservedStep { job_id: &it.job_id, region: source.region, step: it.step, at_ms: it.at_ms };
-        let change = step.change(facts);
-        facts.push(change.clone());
-        changes.push(change);
+        // Each fact of a replica says so: the one that said it first may be dropped before the others.
+        let replicated_from = facts.iter().find_map(|known| known.replicated_from.clone());
+        let change = Change { replicated_from, ..fact(source, &it) };
+        if !it.is_known(facts) && is_news(facts, &change) {
+            facts.push(change.clone());
+            changes.push(change);
+        }
     }
+    source.counts.note(EventResult::Taken, count);
     if changes.is_empty() {
         return;
     }
     let (region, changes) = (source.region.as_str(), joined(changes));
     until_done(source, failures, || source.hub.record.save_changes(region, changes.clone(), None)).await;
-    source.counts.note(EventResult::Taken, count);
 }
 
 /// Asks the record until it answers: nothing is read from the streams meanwhile.

@@ -64,11 +64,12 @@ impl Later {
         self.jobs.values().map(|it| it.due).min()
     }
 
-    /// Takes at most so many jobs that are due.
+    /// Takes at most so many jobs that are due, those that were due first before the others.
     pub(super) fn take_due(&mut self, now: Instant, max: usize) -> Vec<LaterJob> {
-        let due: Vec<String> =
-            self.jobs.values().filter(|it| it.due <= now).take(max).map(|it| it.job_id.clone()).collect();
-        let jobs: Vec<LaterJob> = due.iter().filter_map(|id| self.jobs.remove(id)).collect();
+        let mut due: Vec<(Instant, String)> =
+            self.jobs.values().filter(|it| it.due <= now).map(|it| (it.due, it.job_id.clone())).collect();
+        due.sort_unstable();
+        let jobs: Vec<LaterJob> = due.iter().take(max).filter_map(|(_, id)| self.jobs.remove(id)).collect();
         self.steps -= jobs.iter().map(|it| it.steps.len()).sum::<usize>();
         jobs
     }
@@ -91,7 +92,7 @@ mod tests {
     use crate::ojs::job_events::JobStep;
 
     fn step(job: usize, heard: Instant) -> TakenStep {
-        TakenStep { job_id: format!("job-{job}"), step: JobStep::Started, at_ms: 1, heard }
+        TakenStep { job_id: format!("job-{job}"), step: JobStep::Started, at_ms: 1, is_timed: true, heard }
     }
 
     #[test]
@@ -124,6 +125,10 @@ mod tests {
         assert!(later.is_full());
         assert_eq!(later.take_due(now + REPORT_WAIT, 8).len(), 8);
         assert!(!later.is_full());
+        let mut two = Later::default();
+        two.add(step(1, now), now + REPORT_WAIT);
+        two.add(step(2, now), now);
+        assert_eq!(two.take_due(now + REPORT_WAIT * 3, 1)[0].job_id, "job-2");
         (0..STEPS_MAX).for_each(|_| later.add(step(0, now), now));
         assert!(later.is_full());
     }

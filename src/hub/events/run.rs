@@ -1,7 +1,8 @@
 //! Reads the streams of all wanted queues, while no other hub of the record does.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -26,6 +27,9 @@ const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// How long a hub has the streams, and how often it takes them again: another hub goes on within that time where it was killed.
 const TURN_MS: u64 = 10_000;
 const TURN_EVERY: Duration = Duration::from_secs(2);
+/// A hub that has the streams for so long, and can open none, leaves them to another one, which takes them within the second time.
+const FRUITLESS_MAX: Duration = Duration::from_secs(60);
+const STAND_BACK: Duration = Duration::from_secs(20);
 /// How often the list of queues is read.
 const QUEUES_EVERY: Duration = Duration::from_secs(30);
 /// The longest list of queues. Units: bytes.
@@ -46,36 +50,68 @@ pub(in crate::hub) async fn run(hub: &Hub) {
         unbound: settings.unbound(),
         lists: Semaphore::new(1),
         index,
+        whole_until: RefCell::default(),
     };
     let (name, mut failures) = (random_name(), Failures::default());
     loop {
-        if !has_turn(hub, &name, &mut failures).await {
+        let asked = hub.clock.now();
+        if has_turn(hub, &name, &mut failures).await != Some(true) {
             hub.clock.sleep(TURN_EVERY).await;
             continue;
         }
         index.events.is_reading.set(true);
-        tokio::select! {
-            () = read_all(&source, settings) => {}
-            () = keep_turn(hub, &name, &mut failures) => {}
-        }
+        let end = tokio::select! {
+            () = read_all(&source, settings) => TurnEnd::Lost,
+            end = keep_turn(&source, &name, asked, &mut failures) => end,
+        };
         index.events.is_reading.set(false);
         index.events.streams.borrow_mut().clear();
         index.events.waiting.set((0, None));
+        if end == TurnEnd::GivenUp {
+            hub.clock.sleep(STAND_BACK).await;
+        }
     }
 }
 
-async fn has_turn(hub: &Hub, name: &str, failures: &mut Failures) -> bool {
-    let taken = hub.record.take_events(name, TURN_MS).await;
-    failures.note(&taken);
-    taken.unwrap_or(false)
+/// Why this hub reads no stream any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TurnEnd {
+    /// Another hub has the streams, or may have them.
+    Lost,
+    /// This hub could open none.
+    GivenUp,
 }
 
-/// Returns once this hub does not know that it has the streams.
-async fn keep_turn(hub: &Hub, name: &str, failures: &mut Failures) {
+/// Whether this hub has the streams; none where the record does not say so.
+async fn has_turn(hub: &Hub, name: &str, failures: &mut Failures) -> Option<bool> {
+    let taken = hub.record.take_events(name, TURN_MS).await;
+    failures.note(&taken);
+    taken.ok()
+}
+
+/// Keeps the streams for this hub. Returns once another hub has them; once the turn is over that the record has given last, where the record
+/// does not answer; and once no stream was open for long, where other hubs of the record may reach the region. `asked`: before the first turn.
+async fn keep_turn(source: &Source<'_>, name: &str, mut asked: Instant, failures: &mut Failures) -> TurnEnd {
+    let hub = source.hub;
+    let mut open_at = hub.clock.now();
     loop {
         hub.clock.sleep(TURN_EVERY).await;
-        if !has_turn(hub, name, failures).await {
-            return;
+        let now = hub.clock.now();
+        let left = (asked + Duration::from_millis(TURN_MS)).saturating_duration_since(now);
+        let answer = tokio::select! {
+            answer = has_turn(hub, name, failures) => answer,
+            () = hub.clock.sleep(left) => return TurnEnd::Lost,
+        };
+        match answer {
+            Some(true) => asked = now,
+            Some(false) => return TurnEnd::Lost,
+            None => {}
+        }
+        if source.counts.is_any_open() {
+            open_at = now;
+        }
+        if hub.record.is_shared() && now.saturating_duration_since(open_at) >= FRUITLESS_MAX {
+            return TurnEnd::GivenUp;
         }
     }
 }
@@ -101,6 +137,7 @@ async fn follow_queues(source: &Source<'_>, settings: &EventSettings, out: &mpsc
             event::hub_events_left(left);
         }
         left_before = left;
+        source.whole_until.borrow_mut().retain(|queue, _| wanted.contains(queue));
         for queue in wanted.difference(&running.clone()) {
             running.insert(queue.clone());
             // Boxed, because it can make connections, which need much room.

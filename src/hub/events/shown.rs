@@ -26,21 +26,22 @@ pub(super) enum NotShown {
     Silent,
 }
 
-/// Asks the region for a job, and makes its first fact of it. `first_ms`: when the first event about it was sent, for a server that does not say
-/// when the job was stored. `unbound`: the queues in which nothing but its meta binds a job.
+/// Asks the region for a job, and makes its first fact of it. `first`: the fact of the first event about it, which describes the job where the
+/// region does not say when it was stored: such a time would decide conflicts. `latest_ms`: the latest time that the region may say, in milliseconds
+/// since the Unix epoch. `unbound`: the queues in which nothing but its meta binds a job.
 ///
 /// Errors: [`NotShown`].
 pub(super) async fn ask(
     (asks, views): (&Regions, &Views),
     region: &RegionId,
     job_id: &str,
-    first_ms: u64,
+    (first, latest_ms): (&Change, u64),
     unbound: &[Glob],
 ) -> Result<Change, NotShown> {
     let path = format!("/ojs/v1/jobs/{}", path_segment(job_id));
     let answer = asks.get(views, region, &path, ANSWER_BYTES_MAX).await.map_err(|_| NotShown::Silent)?;
     match answer.0.as_u16() {
-        200..300 => created(region, job_id, &answer.1, first_ms, unbound),
+        200..300 => created(region, job_id, &answer.1, (first, latest_ms), unbound),
         404 | 410 if is_error_document(&answer.1) => Err(NotShown::Gone),
         _ => Err(NotShown::Silent),
     }
@@ -51,7 +52,7 @@ fn created(
     region: &RegionId,
     job_id: &str,
     answer: &[u8],
-    first_ms: u64,
+    (first, latest_ms): (&Change, u64),
     unbound: &[Glob],
 ) -> Result<Change, NotShown> {
     let job = ObservedJob::read(answer, TENANT_KEY).map_err(|error| match error {
@@ -67,23 +68,25 @@ fn created(
         return Err(NotShown::Unclear);
     }
     let waits = job.steps().into_iter().next().filter(|_| ["available", "scheduled", "pending"].contains(&&*job.state));
-    let stored_ms = job.stored_at.as_deref().and_then(read_rfc3339);
-    let step = ObservedStep {
-        job_id,
-        region,
-        step: JobStep::Stored("available"),
-        at_ms: stored_ms.map_or(first_ms, |at| at.min(first_ms)),
-    };
+    let stored_ms = job.stored_at.as_deref().and_then(read_rfc3339).filter(|at| *at <= latest_ms);
     let is_bound = job.is_pinned || !unbound.iter().any(|glob| glob.matches(&job.queue));
     let state = waits.map(|_| job.state.clone().into_owned());
     let facts = described((job.job_type, job.queue, job.tenant), is_bound, stored_ms);
     let federation_id = job.federation_id.filter(|id| is_text(id));
-    Ok(Change { federation_id, replicated_from: job.replicated_from, state, job: Some(facts), ..step.change(&[]) })
+    let fact = match stored_ms {
+        Some(at) => {
+            let step = JobStep::Stored("available");
+            Change { state, ..ObservedStep { job_id, region, step, at_ms: at.min(first.at_ms) }.change() }
+        }
+        None => first.clone(),
+    };
+    Ok(Change { federation_id, replicated_from: job.replicated_from, job: Some(facts), ..fact })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replica::Record;
 
     const AT: u64 = 1_767_225_600_000;
 
@@ -91,7 +94,15 @@ mod tests {
         let answer = format!(
             r#"{{"job":{{"id":"j","type":"a.b","queue":"q","state":"active","args":["x"],"created_at":"2026-01-01T00:00:00Z","meta":{{{meta}}}}}}}"#
         );
-        created(&RegionId::parse("eu").unwrap(), "j", answer.as_bytes(), AT + 5, &[Glob::new(unbound)])
+        created(&region(), "j", answer.as_bytes(), (&started(), AT + 9), &[Glob::new(unbound)])
+    }
+
+    fn region() -> RegionId {
+        RegionId::parse("eu").unwrap()
+    }
+
+    fn started() -> Change {
+        ObservedStep { job_id: "j", region: &region(), step: JobStep::Started, at_ms: AT + 5 }.change()
     }
 
     #[test]
@@ -109,11 +120,22 @@ mod tests {
     fn a_replica_that_cannot_be_noted_and_another_job_are_not_taken() {
         assert_eq!(of(r#""ojs.federation.replicated_from":"""#, "q"), Err(NotShown::Unclear));
         assert_eq!(of(r#""ojs.federation.region":7"#, "q"), Err(NotShown::Unclear));
-        let region = RegionId::parse("eu").unwrap();
-        let of = |answer: &[u8]| created(&region, "j", answer, AT, &[]);
+        let of = |answer: &[u8]| created(&region(), "j", answer, (&started(), AT + 9), &[]);
         assert_eq!(of(br#"{"id":"other","state":"active","type":"a"}"#), Err(NotShown::Silent));
         assert_eq!(of(b"<html>"), Err(NotShown::Silent));
-        let waits = of(br#"{"id":"j","state":"scheduled","type":"a","args":[]}"#).unwrap();
+        let waits =
+            of(br#"{"id":"j","state":"scheduled","type":"a","args":[],"created_at":"2026-01-01T00:00:00Z"}"#).unwrap();
         assert_eq!((waits.state.as_deref(), waits.at_ms), (Some("scheduled"), AT));
+    }
+
+    #[test]
+    fn a_job_of_which_the_enqueue_has_no_time_or_one_far_ahead_has_no_fact_of_it() {
+        for member in ["", r#","created_at":"2026-01-01T00:00:01Z""#] {
+            let answer = format!(r#"{{"id":"j","state":"active","type":"a","args":[]{member}}}"#);
+            let fact = created(&region(), "j", answer.as_bytes(), (&started(), AT + 9), &[]).unwrap();
+            let record = Record::of([fact]);
+            assert_eq!((record.copies[0].stored_ms(), &*record.copies[0].state), (None, "active"));
+            assert!(record.copies[0].job.is_some());
+        }
     }
 }

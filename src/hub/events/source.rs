@@ -1,5 +1,7 @@
 //! The event streams of a region, with all that reading them needs.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -26,6 +28,9 @@ pub(super) struct Source<'h> {
     /// One place: for the list that is read.
     pub(super) lists: Semaphore,
     pub(super) index: &'h Index,
+    /// Until when no event of a queue is missing, by its name: also where this hub reads again behind another one. Units: milliseconds since
+    /// the Unix epoch. At most one for each stream.
+    pub(super) whole_until: RefCell<BTreeMap<String, u64>>,
 }
 
 impl Source<'_> {

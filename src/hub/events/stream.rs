@@ -27,8 +27,14 @@ const LONG_OPEN: Duration = Duration::from_secs(15);
 const RARELY: Duration = Duration::from_secs(30);
 /// Between two looks at the lists of a queue: its stream may end again and again.
 const LISTS_EVERY: Duration = Duration::from_secs(10);
+/// The longest wait before lists that could not be read are read again.
+const LISTS_WAIT_MAX: Duration = Duration::from_secs(300);
 /// A server says that it has left out events of a reader that was this slow at most. Units: milliseconds.
 const DROPPED_FOR_MS: u64 = 60_000;
+
+/// A step waits for no longer before it is in the index: for the report of a sidecar, and for twelve answers of a region that does not show its
+/// job. Units: milliseconds.
+const WAITED_FOR_MS: u64 = 120_000;
 
 /// Why a stream is not open.
 enum Trouble {
@@ -67,8 +73,11 @@ struct Stream<'s, 'h> {
 /// Reads the stream of a queue, for ever.
 pub(super) async fn read(source: &Source<'_>, queue: String, out: mpsc::Sender<TakenStep>, draw: Draw) {
     let (lines, wait) = (EventLines::default(), WAITS.0);
+    let known = source.whole_until.borrow().get(&queue).copied();
+    // The steps that waited when this hub had the streams before were dropped.
+    let missing_ms = known.map(|at| at.saturating_sub(WAITED_FOR_MS));
     let mut stream =
-        Stream { source, queue, out, lines, draw, wait, trouble: None, heard_ms: None, missing_ms: None, listed: None };
+        Stream { source, queue, out, lines, draw, wait, trouble: None, heard_ms: None, missing_ms, listed: None };
     loop {
         stream.source.counts.set(&stream.queue, StreamState::Connecting);
         match stream.open().await {
@@ -114,7 +123,7 @@ impl Stream<'_, '_> {
                 let end = catch_up(source, &queue, gap.since_ms.get(), &out).await;
                 source.counts.caught_up(end);
                 gap.is_open.set(matches!(end, CatchUp::Failed | CatchUp::Absent));
-                pause = if end == CatchUp::Failed { RARELY } else { LISTS_EVERY };
+                pause = if end == CatchUp::Failed { (pause * 2).clamp(RARELY, LISTS_WAIT_MAX) } else { LISTS_EVERY };
                 if end == CatchUp::Failed {
                     gap.found.notify_one();
                 }
@@ -149,7 +158,7 @@ impl Stream<'_, '_> {
                 Some(Ok(Err(_))) => continue,
                 Some(Ok(Ok(data))) => data,
             };
-            self.heard_ms = Some(self.source.hub.clock.unix_ms());
+            self.heard(gap);
             let (source, queue) = (self.source, self.queue.as_str());
             self.lines.push(&data, |item| match item {
                 StreamItem::TooLong => source.counts.note(EventResult::TooLong, 1),
@@ -157,7 +166,8 @@ impl Stream<'_, '_> {
                     ReadStep::Step(it) if it.queue.as_deref().is_none_or(|it| it == queue) => {
                         let step = TakenStep::new(&it.job_id, it.step, it.at.as_deref(), source.times(), source.now());
                         source.counts.note(EventResult::Odd, usize::from(step.is_none()));
-                        steps.extend(step);
+                        // An event without a time has just been sent.
+                        steps.extend(step.map(|step| TakenStep { is_timed: true, ..step }));
                     }
                     ReadStep::Step(_) | ReadStep::Odd => source.counts.note(EventResult::Odd, 1),
                     ReadStep::Other => source.counts.note(EventResult::Other, 1),
@@ -170,8 +180,7 @@ impl Stream<'_, '_> {
                     }
                 },
             });
-            let is_long_open = source.now().saturating_duration_since(opened) >= LONG_OPEN;
-            if !steps.is_empty() || is_long_open {
+            if source.now().saturating_duration_since(opened) >= LONG_OPEN {
                 self.works();
             }
             for step in steps.drain(..) {
@@ -181,7 +190,20 @@ impl Stream<'_, '_> {
         }
     }
 
-    /// Notes that the stream has brought a step, or is open for long: its next end is the first one.
+    fn heard(&mut self, gap: &Gap) {
+        let now_ms = self.source.hub.clock.unix_ms();
+        self.heard_ms = Some(now_ms);
+        let mut whole_until = self.source.whole_until.borrow_mut();
+        match whole_until.get_mut(&self.queue) {
+            Some(at) if !gap.is_open.get() => *at = now_ms,
+            Some(_) => {}
+            None => {
+                whole_until.insert(self.queue.clone(), now_ms);
+            }
+        }
+    }
+
+    /// Notes that the stream is open for long: its next end is the first one. One that ends behind its first step each time is still in trouble.
     fn works(&mut self) {
         self.wait = WAITS.0;
         if self.trouble.take().is_some() {

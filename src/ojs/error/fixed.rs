@@ -88,7 +88,7 @@ fixed! {
          characters";
     /// 404: the index has no such job.
     job_not_indexed: JobNotIndexed,
-        "the index of the hub has no such job: no sidecar has reported it, or the index has forgotten it after its `retention`";
+        "the index of the hub has no such job: no sidecar has reported it and no event has shown it, or the index has forgotten it after its `retention`";
     /// 404: there is no index to be asked.
     no_index: NoIndex,
         "there is no index of jobs: set `hub` in this sidecar's configuration, and `index` in that of its hub";

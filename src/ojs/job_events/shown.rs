@@ -64,7 +64,7 @@ impl<'b> ObservedJob<'b> {
             "failed_at",
         ];
         let job = member(body, "job").unwrap_or(body);
-        let [id, state, enqueued_at, created_at, started_at, ends @ ..] =
+        let [id, state, enqueued_at, created_at, started_at, completed_at, cancelled_at, discarded_at, failed_at] =
             members_of(job, NAMES).map(|value| value.and_then(as_text));
         let (Some(id), Some(state)) = (id, state) else { return Err(NotObserved::NoJob) };
         if is_of_fence(job) {
@@ -81,6 +81,14 @@ impl<'b> ObservedJob<'b> {
         let is_pinned = attributes.region.is_some()
             || attributes.regions_with.is_some()
             || attributes.region_affinity.as_deref().is_some_and(binds);
+        // A job that was tried again may still show the times of former ends.
+        let changed_at = match &*state {
+            "completed" => completed_at,
+            "cancelled" => cancelled_at.or(completed_at),
+            "discarded" => discarded_at.or(failed_at).or(completed_at),
+            "retryable" => failed_at,
+            _ => None,
+        };
         let own = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
         Ok(Self {
             job_type: envelope.job_type().map(str::to_owned),
@@ -93,7 +101,7 @@ impl<'b> ObservedJob<'b> {
             state,
             stored_at: enqueued_at.or(created_at),
             started_at,
-            changed_at: ends.into_iter().flatten().next(),
+            changed_at,
         })
     }
 
@@ -146,6 +154,23 @@ mod tests {
             (&*plain.queue, plain.is_pinned, plain.steps()),
             ("default", false, vec![JobStep::Stored("available")])
         );
+    }
+
+    #[test]
+    fn a_job_came_into_its_state_at_the_time_of_that_state() {
+        let times = r#""completed_at":"c","cancelled_at":"x","discarded_at":"d","failed_at":"f""#;
+        for (state, expected) in [
+            ("completed", Some("c")),
+            ("cancelled", Some("x")),
+            ("discarded", Some("d")),
+            ("retryable", Some("f")),
+            ("active", None),
+        ] {
+            let body = format!(r#"{{"id":"j","type":"a","args":[],"state":"{state}",{times}}}"#);
+            assert_eq!(read(&body).unwrap().changed_at.as_deref(), expected, "{state}");
+        }
+        let old = read(r#"{"id":"j","type":"a","args":[],"state":"retryable","discarded_at":"d"}"#).unwrap();
+        assert_eq!(old.changed_at, None);
     }
 
     #[test]

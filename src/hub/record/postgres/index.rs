@@ -24,16 +24,21 @@ WITH added AS (
     (extract(epoch FROM clock_timestamp()) * 1000)::bigint
   FROM json_populate_recordset(NULL::ojs_hub_change, $1::json) ORDER BY job_id, region, kind, lease_ms
   ON CONFLICT (job_id, region, kind, lease_ms, origin) DO UPDATE SET
-    at_ms = CASE known.kind WHEN 'created' THEN least(known.at_ms, excluded.at_ms) ELSE greatest(known.at_ms, excluded.at_ms) END,
+    at_ms = CASE WHEN known.observed_by IS NULL AND excluded.observed_by IS NOT NULL THEN known.at_ms
+      WHEN excluded.observed_by IS NULL AND known.observed_by IS NOT NULL THEN excluded.at_ms
+      WHEN known.kind = 'created' THEN least(known.at_ms, excluded.at_ms) ELSE greatest(known.at_ms, excluded.at_ms) END,
     federation_id = greatest(known.federation_id, excluded.federation_id),
-    state = greatest(known.state, excluded.state),
+    state = CASE WHEN known.kind = 'failed' AND 'discarded' IN (known.state, excluded.state) THEN 'discarded'
+      ELSE greatest(known.state, excluded.state) END,
     replicated_from = greatest(known.replicated_from, excluded.replicated_from),
     job = greatest(known.job, excluded.job),
     observed_by = CASE WHEN excluded.observed_by IS NOT NULL THEN known.observed_by END,
     learned_ms = excluded.learned_ms, mark = excluded.mark, written = excluded.written
-  WHERE CASE known.kind WHEN 'created' THEN excluded.at_ms < known.at_ms ELSE excluded.at_ms > known.at_ms END
+  WHERE CASE WHEN known.observed_by IS NULL AND excluded.observed_by IS NOT NULL THEN false
+      WHEN known.kind = 'created' THEN excluded.at_ms < known.at_ms ELSE excluded.at_ms > known.at_ms END
     OR greatest(known.federation_id, excluded.federation_id) IS DISTINCT FROM known.federation_id
-    OR greatest(known.state, excluded.state) IS DISTINCT FROM known.state
+    OR CASE WHEN known.kind = 'failed' AND 'discarded' IN (known.state, excluded.state) THEN 'discarded'
+      ELSE greatest(known.state, excluded.state) END IS DISTINCT FROM known.state
     OR greatest(known.replicated_from, excluded.replicated_from) IS DISTINCT FROM known.replicated_from
     OR greatest(known.job, excluded.job) IS DISTINCT FROM known.job
     OR (excluded.observed_by IS NULL AND known.observed_by IS NOT NULL)),

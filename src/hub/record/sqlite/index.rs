@@ -14,16 +14,21 @@ const SAVE: &str = "
 INSERT INTO job_change (job_id, region, kind, lease_ms, at_ms, federation_id, state, replicated_from, job, observed_by, origin, learned_ms, mark)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
 ON CONFLICT (job_id, region, kind, lease_ms, origin) DO UPDATE SET
-  at_ms = CASE kind WHEN 'created' THEN min(at_ms, excluded.at_ms) ELSE max(at_ms, excluded.at_ms) END,
+  at_ms = CASE WHEN observed_by IS NULL AND excluded.observed_by IS NOT NULL THEN at_ms
+    WHEN excluded.observed_by IS NULL AND observed_by IS NOT NULL THEN excluded.at_ms
+    WHEN kind = 'created' THEN min(at_ms, excluded.at_ms) ELSE max(at_ms, excluded.at_ms) END,
   federation_id = max(coalesce(federation_id, excluded.federation_id), coalesce(excluded.federation_id, federation_id)),
-  state = max(coalesce(state, excluded.state), coalesce(excluded.state, state)),
+  state = CASE WHEN kind = 'failed' AND 'discarded' IN (state, excluded.state) THEN 'discarded'
+    ELSE max(coalesce(state, excluded.state), coalesce(excluded.state, state)) END,
   replicated_from = max(coalesce(replicated_from, excluded.replicated_from), coalesce(excluded.replicated_from, replicated_from)),
   job = max(coalesce(job, excluded.job), coalesce(excluded.job, job)),
   observed_by = max(observed_by, excluded.observed_by),
   learned_ms = excluded.learned_ms, mark = excluded.mark
-WHERE CASE kind WHEN 'created' THEN excluded.at_ms < at_ms ELSE excluded.at_ms > at_ms END
+WHERE CASE WHEN observed_by IS NULL AND excluded.observed_by IS NOT NULL THEN 0
+    WHEN kind = 'created' THEN excluded.at_ms < at_ms ELSE excluded.at_ms > at_ms END
   OR (excluded.federation_id IS NOT NULL AND (federation_id IS NULL OR excluded.federation_id > federation_id))
-  OR (excluded.state IS NOT NULL AND (state IS NULL OR excluded.state > state))
+  OR CASE WHEN kind = 'failed' AND 'discarded' IN (state, excluded.state) THEN state IS NOT 'discarded'
+    ELSE excluded.state IS NOT NULL AND (state IS NULL OR excluded.state > state) END
   OR (excluded.replicated_from IS NOT NULL AND (replicated_from IS NULL OR excluded.replicated_from > replicated_from))
   OR (excluded.job IS NOT NULL AND (job IS NULL OR excluded.job > job))
   OR (excluded.observed_by IS NULL AND observed_by IS NOT NULL)";
@@ -48,9 +53,7 @@ pub(super) fn save(
             let (lease_ms, at_ms) = (signed(it.lease_ms), signed(it.at_ms));
             let ids = (&it.federation_id, &it.state, &it.replicated_from);
             let observed_by = it.observed_by.map(Observer::as_str);
-            // Never given again, also where all facts are gone.
-            mark += 1;
-            statement.execute(params![
+            let saved = statement.execute(params![
                 it.job_id,
                 region,
                 kind,
@@ -63,8 +66,10 @@ pub(super) fn save(
                 observed_by,
                 origin,
                 learned,
-                signed(mark)
+                signed(mark + 1)
             ])?;
+            // Given to a row that is new or has changed alone, and never again, also where all facts have been dropped.
+            mark += saved as u64;
         }
         transaction.execute("UPDATE index_epoch SET mark = ?1", [signed(mark)])?;
     }

@@ -72,6 +72,32 @@ async fn a_fact_of_an_event_is_that_of_a_report_once_a_sidecar_has_said_the_same
     let before = marks().await;
     record.save_changes("us", vec![event], None).await.unwrap();
     assert_eq!(marks().await, before, "nothing has changed");
+    record.save_changes("us", vec![change("b", ChangeKind::Leased, 20, 20)], None).await.unwrap();
+    let last = record.changes_behind("us", IndexPlace::default(), 9).await.unwrap().pop().unwrap();
+    assert_eq!((last.change.job_id.as_str(), last.mark), ("b", before + 1), "a fact that changes nothing uses no mark");
+}
+
+#[tokio::test]
+async fn a_record_joins_failures_as_facts_are_joined() {
+    let of = |state: &str, at_ms, observed_by| Change {
+        state: Some(state.to_owned()),
+        observed_by,
+        ..change("a", ChangeKind::Failed, 20, at_ms)
+    };
+    let events = Some(Observer::Events);
+    for (first, second) in [
+        (of("retryable", 30, None), of("discarded", 40, events)),
+        (of("discarded", 40, events), of("retryable", 30, None)),
+        (of("discarded", 30, events), of("retryable", 40, events)),
+        (of("retryable", 30, events), of("discarded", 20, events)),
+    ] {
+        let record = Record::open(&at(None)).unwrap();
+        record.save_changes("us", vec![first.clone()], None).await.unwrap();
+        record.save_changes("us", vec![second.clone()], None).await.unwrap();
+        let found = changes(record.find_changes(Wanted::Job("a".to_owned())).await.unwrap());
+        assert_eq!(found, [first.joined(second)]);
+        assert_eq!(found[0].state.as_deref(), Some("discarded"));
+    }
 }
 
 #[tokio::test]
@@ -135,7 +161,7 @@ async fn a_reader_gets_each_change_of_an_origin_behind_its_place_and_again_when_
     let are_replicas: Vec<bool> = of_replica.iter().map(|it| it.is_replica).collect();
     assert_eq!(are_replicas, [false, true, true], "also the fact that does not say so");
     assert_eq!(
-        (record.prune_changes(0, 4).await.unwrap(), behind(0, 0, 9).await.len()),
+        (record.prune_changes(0, 3).await.unwrap(), behind(0, 0, 9).await.len()),
         (5, 3),
         "the oldest are dropped"
     );
