@@ -159,8 +159,7 @@ async fn answered(
         Endpoint::Pools => document(&pools::list(&hub).await?),
         Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
-        Endpoint::Audit => document(&audit(&hub, &query).await?),
-        Endpoint::AuditHead => document(&audit_heads::head(&hub).await?),
+        Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
     })
 }
 
@@ -299,8 +298,11 @@ fn report(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), Refusal> {
     })
 }
 
-/// Rows behind `after`, and whether there are more.
-async fn audit(hub: &Hub, query: &str) -> Result<Value, Refusal> {
+/// A signed head of the audit trail; else its rows behind `after`, and whether there are more.
+async fn audit(hub: &Hub, endpoint: Endpoint, query: &str) -> Result<Value, Refusal> {
+    if endpoint == Endpoint::AuditHead {
+        return audit_heads::head(hub).await;
+    }
     let after = match query.strip_prefix("after=") {
         Some(number) => number.parse::<u64>().ok(),
         None => query.is_empty().then_some(0),

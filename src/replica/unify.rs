@@ -111,10 +111,11 @@ fn fail(all: &mut Steps, leases: &mut BTreeMap<u64, u64>, event: Change) {
     let lease = last.filter(is_free).unwrap_or(at_ms);
     leases.entry(at_ms).or_insert(lease);
     let is_new = !all.contains_key(&(ChangeKind::Failed, lease));
-    if is_new && all.get(&(ChangeKind::Failed, 0)).is_some_and(is_same) {
-        if let Some(report) = all.remove(&(ChangeKind::Failed, 0)) {
-            put(all, report, lease);
-        }
+    if is_new
+        && all.get(&(ChangeKind::Failed, 0)).is_some_and(is_same)
+        && let Some(report) = all.remove(&(ChangeKind::Failed, 0))
+    {
+        put(all, report, lease);
     }
     put(all, event, lease);
 }

@@ -93,7 +93,7 @@ mod tests {
             (JobStep::Stored("available"), fact(JobStep::Stored("available"), 5), true),
         ] {
             assert_eq!(
-                (of(step, false).is_known(&[known.clone()]), of(step, true).is_known(&[known])),
+                (of(step, false).is_known(std::slice::from_ref(&known)), of(step, true).is_known(&[known])),
                 (is_known, false)
             );
         }

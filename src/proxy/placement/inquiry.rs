@@ -156,8 +156,7 @@ impl Asked<'_> {
         let Some(question) = question(request_id, headers, &copy.place.job_id, self.deadline()) else {
             return (Answered::Silent, None);
         };
-        let call =
-            Call::asking(question.method, question.path, question.headers, question.body.into(), self.deadline());
+        let call = Call::asking(question.method, question.path, question.headers, question.body, self.deadline());
         let asked = in_span!("ask", region = copy.place.region.as_str(); ask_fresh(self.proxy, self.index, call));
         let Some(answer) = asked else { return (Answered::Silent, None) };
         if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
