@@ -1,19 +1,16 @@
 //! The part that a job has in a failover drill.
 
-use crate::base::words;
-
-words! {
-    /// Why a drill leaves a job in its region.
-    DrillKept {
-        /// A pin, a rule or its tenant binds it to the region.
-        Bound = "bound",
-        /// No other region that it may go to is usable.
-        NoOther = "no_other_region",
-        /// Failover is off, so that it could not come back to the region.
-        NoFailover = "no_failover",
-        /// Its client may send it again under a name, and each time it has to meet the same region first.
-        Named = "named",
-    }
+/// Why a drill leaves a job in its region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrillKept {
+    /// A pin, a rule or its tenant binds it to the region.
+    Bound,
+    /// No other region that it may go to is usable.
+    NoOther,
+    /// Failover is off, so that it could not come back to the region.
+    NoFailover,
+    /// Its client may send it again under a name, and each time it has to meet the same region first.
+    Named,
 }
 
 /// The part that a job has in a drill of its first candidate.
