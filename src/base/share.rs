@@ -27,7 +27,7 @@ impl Share {
         if !is_number(whole) || !is_number(decimals) || decimals.len() > 2 {
             return Err(EXPECTED);
         }
-        let hundredths = decimals.parse::<u16>().unwrap_or(0) * if decimals.len() == 1 { 10 } else { 1 };
+        let hundredths = decimals.parse::<u16>().map_err(|_| EXPECTED)? * if decimals.len() == 1 { 10 } else { 1 };
         let whole = whole.parse::<u16>().ok().filter(|whole| *whole <= 100).ok_or(EXPECTED)?;
         Self::try_from(whole * 100 + hundredths).map_err(|_| EXPECTED)
     }

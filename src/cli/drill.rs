@@ -84,8 +84,11 @@ pub(super) fn drills(arguments: &DrillsArgs) -> u8 {
         let Some(document) = all else { return FAILED };
         match list(&document["drills"]) {
             _ if arguments.json => say(format_args!("{document:#}")),
-            [] => say("the hub has no drills"),
+            [] if list(&document["later"]).is_empty() => say("the hub has no drills"),
             drills => drills.iter().for_each(say_order),
+        }
+        for later in list(&document["later"]) {
+            say(format_args!("{}: written by a later version of the hub, which shows it", cell(later)));
         }
         return DONE;
     };
@@ -125,9 +128,8 @@ fn say_report(it: &Value) {
     say(format_args!("  sidecars: {}", list(&it["sidecars"]).len()));
     let row = |name: String, group: &Value| {
         let keys = ["jobs", "stored", "refused", "failed", "unknown", "failure_share", "mean_ms", "max_ms"];
-        let mut row = vec![name];
-        row.extend(keys.map(|key| cell(&group[key])));
-        <[String; 9]>::try_from(row).unwrap_or_default()
+        let [jobs, stored, refused, failed, unknown, share, mean, max] = keys.map(|key| cell(&group[key]));
+        [name, jobs, stored, refused, failed, unknown, share, mean, max]
     };
     let regions = list(&it["regions"]).iter().map(|group| row(format!("to {}", cell(&group["region"])), group));
     let control = row(format!("control in {}", cell(&it["region"])), &it["control"]);

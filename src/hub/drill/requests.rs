@@ -113,11 +113,17 @@ fn check(hub: &Hub, region: &RegionId) -> Result<[Vec<RegionId>; 2], Refusal> {
     Ok([well, unwell])
 }
 
-/// All drills, the oldest first, without their counts.
+/// All drills, the oldest first, without their counts; of those that a later version of the program has written, the ids.
 pub(in crate::hub) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     let all = hub.record.drills().await?;
-    let drills = all.iter().filter_map(|it| serde_json::from_str::<Drill>(&it.document).ok());
-    Ok(json!({ "drills": drills.map(|it| it.shown()).collect::<Vec<_>>() }))
+    let (mut drills, mut later) = (Vec::new(), Vec::new());
+    for saved in &all {
+        match serde_json::from_str::<Drill>(&saved.document) {
+            Ok(drill) => drills.push(drill.shown()),
+            Err(_) => later.push(&saved.id),
+        }
+    }
+    Ok(json!({ "drills": drills, "later": later }))
 }
 
 /// The report of one drill.

@@ -48,7 +48,7 @@ fn rows(folder: &Path) -> Vec<String> {
     fs::read_to_string(folder.join("audit.jsonl")).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// The row with another reason, behind this hash: as somebody writes it who knows how rows are made.
+/// A forged row: another reason, this previous hash, and the right hash of its own content.
 fn forged(row: &str, previous: &str) -> String {
     let (mut members, text): (Value, _) = (serde_json::from_str(row).unwrap(), |value: &Value| value.to_string());
     let mut line = row.to_owned();
@@ -78,7 +78,7 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// Writes the manifest anew, as somebody does who hides a change.
+/// Rewrites the manifest so that it fits the changed files.
 fn list_anew(folder: &Path) {
     let files = ["audit.jsonl", "signatures/audit-head.dsse.json"].map(|name| {
         let content = fs::read(folder.join(name)).unwrap();
@@ -210,7 +210,7 @@ async fn a_head_proves_itself_its_key_and_the_rows_that_an_earlier_head_had() {
     let both = ["--head", early_head.to_str().unwrap(), "--key", new.to_str().unwrap()];
     assert_eq!(verify(&later, &key, &both).code, Some(0), "{}", verify(&later, &key, &both).all());
 
-    // A record that somebody wrote anew has a right chain: the earlier head is not of it.
+    // The hash chain of a rewritten record is right, but the earlier head does not cover its rows.
     hub.kill();
     fs::remove_file(stage.path("hub.db")).unwrap();
     let _hub = stage.run().await;
@@ -251,7 +251,7 @@ async fn a_hub_signs_nothing_over_a_record_that_was_changed_behind_it() {
     assert!(!stage.path("none").exists() && !stage.path("none.part").exists());
     eventually("the log says so", async || hub.log_has(&["ojs.federation.hub_audit_unsigned", "row 3"])).await;
 
-    // What a hub begins with it takes for true, and signs; a row that it has signed must stay.
+    // After a restart the hub signs the record as it finds it; from then on a signed row must stay.
     hub.kill();
     let _hub = stage.run().await;
     assert_eq!(head().await.0, 200);
