@@ -100,6 +100,8 @@ async fn a_drill_of_two_hubs_on_one_record_is_ended_and_shown_by_either() {
     let (mut first, second) = (hubs.again(0).await, hubs.again(1).await);
     let two = Two::new(&hubs, "").await;
     let sidecars = two.run(&hubs).await;
+    let knows = async |replica| hubs.command_at(replica, "ann", &["fleet"]).await.stdout.contains("two");
+    eventually("both hubs know the sidecars", async || knows(0).await && knows(1).await).await;
     // Of two that are ordered at once, one is begun.
     let at_once = ["drill", HOME, "--share", "1%", "--for", "1m"];
     let both = tokio::join!(hubs.order_at(0, "ann", &at_once), hubs.order_at(1, "ann", &at_once));
