@@ -6,8 +6,8 @@ use super::checked::Config;
 use super::section::{Section as _, write_section};
 use super::sections::Routing;
 use super::types::{
-    ClientListen, DiscoveryConfig, FleetLimit, FleetPool, QueueFloor, RegionConfig, RegionSource, RegionTls, Rule,
-    Scheduling, ServerIdentity, Tenant,
+    ClientListen, DiscoveryConfig, FleetLimit, FleetPool, Ledger, QueueFloor, RegionConfig, RegionSource, RegionTls,
+    Rule, Scheduling, ServerIdentity, Tenant,
 };
 use super::yaml::Yaml;
 use crate::base::text::print_duration;
@@ -60,6 +60,7 @@ pub fn effective(config: &Config) -> String {
             yaml.texts("urls", &hub.urls.iter().map(|url| &url.text).collect::<Vec<_>>());
             yaml.text_if("name", hub.name.as_ref());
             yaml.plain("report_jobs", hub.report_jobs);
+            yaml.text("ledger", hub.ledger.as_str());
             yaml.texts("report_bodies", &hub.report_bodies);
             yaml.plain("repeated_ids", hub.repeated_ids.as_str());
             yaml.text("lease", print_duration(hub.lease));
@@ -228,6 +229,7 @@ fn rule(yaml: &mut Yaml, rule: &Rule) {
         if !rule.regions.is_empty() {
             yaml.texts::<RegionId>("regions", &rule.regions);
         }
+        yaml.text_if("ledger", rule.ledger.map(Ledger::as_str));
         yaml.text_if("strategy", rule.strategy);
     });
 }

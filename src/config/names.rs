@@ -4,7 +4,7 @@ use figment::value::Value;
 
 use super::section::Setting;
 use super::types::{
-    AccessLog, ClientReplicatedFrom, Decide, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope,
+    AccessLog, ClientReplicatedFrom, Decide, DuplicateIds, FetchWith, HealthSource, JsonContentType, KeyScope, Ledger,
     LimitWithoutHub, ListReplicas, LoadSource, LogFormat, MetricsDetail, MixedBatch, OnAllUnhealthy, OnHubLoss,
     OnUnknown, QueueControl, ReadResidency, RepeatedIds, Stamp, TenantMode, Topology, UnknownKeys,
 };
@@ -58,6 +58,7 @@ names!(HealthSource { Own = "own", Hub = "hub" });
 names!(TenantMode { Fill = "fill", Drain = "drain" });
 names!(Decide { View = "view", Ask = "ask" });
 names!(FetchWith { Always = "always", Heard = "heard" });
+names!(Ledger { Off = "off", Metadata = "metadata" });
 names!(RepeatedIds { Pass = "pass", Refuse = "refuse" });
 names!(KeyScope { Sidecar = "sidecar", Hub = "hub" });
 names!(OnHubLoss { Local = "local", Refuse = "refuse" });

@@ -146,6 +146,7 @@ pub(super) struct RawHub {
     pub(super) urls: Vec<String>,
     pub(super) name: Option<String>,
     pub(super) report_jobs: Option<bool>,
+    pub(super) ledger: Option<String>,
     #[serde(default)]
     pub(super) report_bodies: Vec<String>,
     pub(super) repeated_ids: Option<String>,
@@ -214,6 +215,7 @@ pub(super) struct RawTarget {
     #[serde(default)]
     pub(super) regions_with: Vec<String>,
     pub(super) strategy: Option<RawStrategy>,
+    pub(super) ledger: Option<String>,
 }
 
 #[derive(Deserialize)]

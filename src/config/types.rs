@@ -13,6 +13,7 @@ mod discovery;
 mod fleet_limit;
 mod hub;
 mod journal;
+mod ledger;
 mod listen;
 mod process;
 mod scheduling;
@@ -25,6 +26,7 @@ pub use discovery::{DiscoveryConfig, DiscoveryDefaults, DnsDiscovery, REGION_IN_
 pub use fleet_limit::{FleetLimit, LimitWithoutHub};
 pub use hub::{Decide, FetchWith, HubConfig, KeyScope, OnHubLoss, RepeatedIds};
 pub use journal::{DuplicateIds, OnAllUnhealthy, OnUnknown};
+pub use ledger::Ledger;
 pub use listen::{ClientListen, Listen};
 pub use process::{HealthSource, MetricsDetail};
 pub use scheduling::{FleetPool, PoolConfig, QueueFloor, Scheduling, TenantMode, TenantQueueConfig};
@@ -155,6 +157,8 @@ pub struct Rule {
     pub regions: Vec<RegionId>,
     /// The strategy for jobs that name none.
     pub strategy: Option<Strategy>,
+    /// Whether the job is described for the ledger of the hub; none where `hub.ledger` says it.
+    pub ledger: Option<Ledger>,
 }
 
 /// The conditions of a rule; all that are set must hold.

@@ -1,7 +1,7 @@
 //! The changes of jobs that a sidecar has seen, as it sends them to a hub.
 
 use super::status::is_name;
-use crate::replica::{Change, REPORT_BYTES_MAX, REPORT_LINES_MAX, read_lines};
+use crate::replica::{REPORT_BYTES_MAX, REPORT_LINES_MAX, ReportedChange, read_lines};
 
 /// The longest request. Units: bytes.
 pub const CHANGES_BYTES_MAX: usize = REPORT_BYTES_MAX + 256;
@@ -13,7 +13,7 @@ pub struct ChangesRequest {
     /// The name of the sidecar in the inventory.
     pub sidecar: String,
     /// The changes.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ReportedChange>,
 }
 
 impl ChangesRequest {

@@ -18,13 +18,14 @@ use super::bodies;
 use super::copies;
 use super::credentials::{Certificate, caller};
 use super::drill;
-use super::endpoint::{DRILLS, Endpoint, JOBS, POOLS, PROMOTIONS, REGIONS};
+use super::endpoint::{DRILLS, Endpoint, JOBS, LEDGER_JOBS, POOLS, PROMOTIONS, REGIONS, TENANTS};
 use super::feed::{self, Wants};
 use super::figures;
 use super::fleet::Refused;
 use super::grants;
 use super::jobs;
 use super::keys;
+use super::ledger;
 use super::outcomes;
 use super::pools;
 use super::promotion;
@@ -130,7 +131,8 @@ async fn answered(
         | Endpoint::PutRegion
         | Endpoint::DeleteRegion
         | Endpoint::PutPool
-        | Endpoint::DeletePool => {
+        | Endpoint::DeletePool
+        | Endpoint::ForgetTenant => {
             let order = carry_out(Rc::clone(&hub), endpoint, caller, head.uri.path().to_owned(), query, body);
             document(&in_task(&hub, Box::pin(order)).await?)
         }
@@ -159,6 +161,11 @@ async fn answered(
         Endpoint::Pools => document(&pools::list(&hub).await?),
         Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
+        Endpoint::LedgerJobs => document(&ledger::list(&hub, &query).await?),
+        Endpoint::LedgerJob => document(&ledger::detail(&hub, last(head.uri.path(), LEDGER_JOBS), &query).await?),
+        Endpoint::LedgerDays => document(&ledger::days(&hub, &query).await?),
+        Endpoint::LedgerHistory => document(&ledger::history(&hub, &query).await?),
+        Endpoint::LedgerHead => document(&ledger::head(&hub, &query).await?),
         Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
     })
 }
@@ -183,6 +190,7 @@ async fn carry_out(
         Endpoint::Promote => promotion::promote(hub, &caller, &query).await,
         Endpoint::StopPromotion => promotion::stop(hub, last(&path, PROMOTIONS), &query).await,
         Endpoint::OrderDrill => drill::order(hub, &caller, &query).await,
+        Endpoint::ForgetTenant => ledger::forget(hub, &caller, last(&path, TENANTS), &query).await,
         Endpoint::StopDrill => drill::stop(hub, &caller, last(&path, DRILLS)).await,
         _ if !query.is_empty() => {
             Err(Refusal::bad_request("expected no query: the members of the body say it all".to_owned()))

@@ -74,6 +74,20 @@ impl AuditLog {
         Ok(Self { signer, name: settings.log, rows: Mutex::default() })
     }
 
+    /// Signs the head of another tree, whose log has the name of this one and a part of its own.
+    ///
+    /// Errors: [`crate::evidence::KeyError::Unsigned`].
+    pub(super) fn sign(
+        &self,
+        part: &str,
+        tree: &Tree,
+        now_ms: u64,
+    ) -> Result<(Head, Envelope), crate::evidence::KeyError> {
+        let head = Head::of(&format!("{}/{part}", self.name), tree, now_ms);
+        let envelope = head.sign(&self.signer)?;
+        Ok((head, envelope))
+    }
+
     /// Reads the rows that were added since, and signs the head over all. `written`: the end of the trail as this hub knows it from its changes;
     /// others may have added rows behind it. `now_ms`: since the Unix epoch.
     ///

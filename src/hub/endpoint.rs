@@ -14,6 +14,10 @@ use crate::switch::{DrillReport, ThrottleRequest};
 
 /// Before the tracking id of a job in a path.
 pub(super) const JOBS: &str = "/v1/federation/jobs/";
+/// Before the id of a job of the ledger in a path. Spec: source-job-orchestrator §4.
+pub(super) const LEDGER_JOBS: &str = "/api/jobs/";
+/// Before the name of a tenant in a path.
+pub(super) const TENANTS: &str = "/api/ledger/tenants/";
 /// Before the name of a promotion in a path.
 pub(super) const PROMOTIONS: &str = "/v1/hub/promotions/";
 /// Before the name of a failover drill in a path.
@@ -102,6 +106,18 @@ pub(super) enum Endpoint {
     PutPool,
     /// `DELETE /ojs/v1/admin/pools/{name}`.
     DeletePool,
+    /// `GET /api/jobs`: the jobs of the ledger.
+    LedgerJobs,
+    /// `GET /api/jobs/{id}`: one of them with its history.
+    LedgerJob,
+    /// `GET /api/ledger/days`: how many records each day has.
+    LedgerDays,
+    /// `GET /api/ledger/history`: the records of a day.
+    LedgerHistory,
+    /// `GET /api/ledger/heads`: a signed head over the records of a day.
+    LedgerHead,
+    /// `DELETE /api/ledger/tenants/{tenant}`: erases a tenant from the ledger.
+    ForgetTenant,
     /// `GET /v1/hub/audit`.
     Audit,
     /// `GET /v1/hub/audit/head`: a signed head of the audit trail.
@@ -151,6 +167,12 @@ impl Endpoint {
             "/v1/hub/drills" => &[(Method::GET, Self::Drills), (Method::POST, Self::OrderDrill)],
             _ if path.starts_with(DRILLS) => &[(Method::GET, Self::Drill), (Method::DELETE, Self::StopDrill)],
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
+            "/api/jobs" => &[(Method::GET, Self::LedgerJobs)],
+            _ if path.starts_with(LEDGER_JOBS) => &[(Method::GET, Self::LedgerJob)],
+            "/api/ledger/days" => &[(Method::GET, Self::LedgerDays)],
+            "/api/ledger/history" => &[(Method::GET, Self::LedgerHistory)],
+            "/api/ledger/heads" => &[(Method::GET, Self::LedgerHead)],
+            _ if path.starts_with(TENANTS) => &[(Method::DELETE, Self::ForgetTenant)],
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
             "/v1/hub/audit/head" => &[(Method::GET, Self::AuditHead)],
             _ => return Err(None),
@@ -165,6 +187,7 @@ impl Endpoint {
             "/v1/hub/switches" => "GET, PUT, DELETE",
             "/v1/hub/promotions" | "/v1/hub/drills" => "GET, POST",
             _ if path.starts_with(PROMOTIONS) || path.starts_with(DRILLS) => "GET, DELETE",
+            _ if path.starts_with(TENANTS) => "DELETE",
             _ if path.starts_with(REGIONS) => "PUT, DELETE",
             _ if path.starts_with(POOLS) => "GET, PUT, DELETE",
             _ => "GET",
@@ -212,7 +235,9 @@ impl Endpoint {
             | Self::Promotions
             | Self::Promotion
             | Self::Drills
-            | Self::Drill => Need::Operator(Scope::Read),
+            | Self::Drill
+            | Self::LedgerJobs
+            | Self::LedgerJob => Need::Operator(Scope::Read),
             Self::SetSwitch
             | Self::EndSwitch
             | Self::Throttle
@@ -223,8 +248,11 @@ impl Endpoint {
             | Self::PutRegion
             | Self::DeleteRegion
             | Self::PutPool
-            | Self::DeletePool => Need::Operator(Scope::Operate),
-            Self::Audit | Self::AuditHead => Need::Operator(Scope::Audit),
+            | Self::DeletePool
+            | Self::ForgetTenant => Need::Operator(Scope::Operate),
+            Self::LedgerDays | Self::LedgerHistory | Self::LedgerHead | Self::Audit | Self::AuditHead => {
+                Need::Operator(Scope::Audit)
+            }
         }
     }
 }

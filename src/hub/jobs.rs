@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::index::Index;
 use super::isolations;
+use super::ledger;
 use super::record::{Conflicts, INDEX_ROWS_MAX, IndexPlace, IndexedChange, RecordError, Wanted};
 use super::response::Refusal;
 use super::sidecar_request::read as read_request;
@@ -63,7 +64,11 @@ pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<(), 
     let index = present(hub)?;
     let place = tokio::time::timeout(PLACE_WAIT, hub.change_places.acquire()).await;
     let _place = place.ok().and_then(Result::ok).ok_or(RecordError::Busy)?;
-    let save = hub.record.save_changes(index.settings.region.as_str(), joined(request.changes), None);
+    let save = async {
+        ledger::take(hub, &request.sidecar, &request.changes).await?;
+        let changes = request.changes.into_iter().map(|it| it.change).collect();
+        hub.record.save_changes(index.settings.region.as_str(), joined(changes), None).await
+    };
     Ok(tokio::time::timeout(SAVE_WAIT, save).await.map_err(|_| RecordError::Slow)??)
 }
 

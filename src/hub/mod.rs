@@ -14,6 +14,7 @@
 //! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
 //! - `events` takes facts from the event streams of the hub's region, too, for the jobs that no sidecar saw.
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
+//! - `ledger` keeps the history of jobs from the same reports, and shows and signs it; `ledger_desk` has its present state.
 //! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
 //! - `drill` has failover drills; `drill_desk` has the last one, and `drill_order` is its row of the record.
@@ -57,6 +58,9 @@ mod isolations;
 mod jobs;
 mod keys;
 mod lag;
+mod ledger;
+mod ledger_desk;
+mod ledger_settings;
 mod limit_settings;
 mod limits;
 mod name;
@@ -92,6 +96,8 @@ pub use audit_log::AuditKeyError;
 pub use audit_settings::AuditSettings;
 pub use body_store::BodiesError;
 pub use identity::IdentityError;
+pub use ledger::{HistoryRow, JobStatus, Step};
+pub use ledger_settings::LedgerSettings;
 pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};
 pub use record::{PostgresError, RecordError};

@@ -10,6 +10,8 @@ mod conflicts;
 mod content;
 mod drill;
 mod drills;
+mod ledger;
+mod ledgers;
 mod postgres;
 mod postgres_error;
 mod promotions;
@@ -29,6 +31,9 @@ pub(super) use content::{
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 pub(super) use drill::{SavedCounts, SavedDrill};
+pub(super) use ledger::{
+    LEDGER_NAMES_MAX, LedgerAppend, LedgerDay, LedgerJob, LedgerName, LedgerPlace, LedgerQuery, LedgerRow,
+};
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
 use sqlite::Sqlite;

@@ -24,6 +24,8 @@ use super::follow::{
 };
 use super::identity::{Files, IdentityError};
 use super::index::Index;
+use super::ledger;
+use super::ledger_desk::Ledger;
 use super::limits::Limits;
 use super::promotion;
 use super::pulling::pull;
@@ -209,6 +211,7 @@ impl Bound {
         hub.views = views.map(Rc::new);
         hub.limits = Limits::new(&settings.limits, &settings.pools);
         hub.index = index;
+        hub.ledger = settings.ledger.clone().map(Ledger::new);
         hub.tokens = tokens;
         hub.audit_log = audit_log;
         let hub = Rc::new(hub);
@@ -253,6 +256,8 @@ async fn serve_loaded(
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
         () = drill::run(hub) => Err(RunError::Ended("drills")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
+        () = ledger::sign_days(hub) => Err(RunError::Ended("signed days")),
+        () = ledger::prune(hub) => Err(RunError::Ended("ledger")),
         () = sign_heads(hub) => Err(RunError::Ended("signed heads")),
         () = pull(hub) => Err(RunError::Ended("replication")),
         () = prune_bodies(hub) => Err(RunError::Ended("bodies")),

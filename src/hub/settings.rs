@@ -10,6 +10,7 @@ use super::access::{Access, Rule};
 use super::audit_settings::AuditSettings;
 use super::index_reach::unreachable;
 use super::index_settings::IndexSettings;
+use super::ledger_settings::LedgerSettings;
 use super::limit_settings::{LimitSettings, PoolSettings};
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub pools: Vec<PoolSettings>,
     /// The index of jobs; none where this hub keeps none.
     pub index: Option<IndexSettings>,
+    /// The ledger of jobs; none where this hub keeps none.
+    pub ledger: Option<LedgerSettings>,
     /// The bearer tokens of operators; none where every client needs a certificate.
     pub tokens: Option<TokenSettings>,
     /// The key that signs the audit trail; none where it is chained only.
@@ -196,6 +199,14 @@ impl Settings {
             );
         }
         wrong.extend(of_index.map(|mistake| format!("index.{mistake}")));
+        let of_ledger = settings.ledger.iter().filter_map(LedgerSettings::mistake);
+        wrong.extend(of_ledger.map(|mistake| format!("ledger.{mistake}")));
+        if settings.ledger.is_some() && settings.index.is_none() {
+            wrong.push(
+                "ledger: expected `index`, too, because both are made of the same reports: set `index.region`"
+                    .to_owned(),
+            );
+        }
         if !["text", "json"].contains(&settings.log.format.as_str()) {
             wrong.push("log.format: expected text or json".to_owned());
         }

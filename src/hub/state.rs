@@ -13,6 +13,7 @@ use super::audit_log::AuditLog;
 use super::drill_desk::DrillDesk;
 use super::fleet::Fleet;
 use super::index::Index;
+use super::ledger_desk::Ledger;
 use super::limits::Limits;
 use super::name::random_name;
 use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
@@ -61,6 +62,8 @@ pub(super) struct Hub {
     pub(super) drills: DrillDesk,
     /// The index of jobs; none where it keeps none.
     pub(super) index: Option<Index>,
+    /// The ledger of jobs; none where it keeps none.
+    pub(super) ledger: Option<Ledger>,
     /// The regions that it probes; none where it probes nothing.
     pub(super) views: Option<Rc<Views>>,
     /// The regions that it asks about copies of jobs.
@@ -97,6 +100,7 @@ impl Hub {
             limits: Limits::default(),
             drills: DrillDesk::default(),
             index: None,
+            ledger: None,
             views: None,
             copies_in: Regions::new(COPY_WAIT),
             tokens: None,

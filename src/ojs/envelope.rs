@@ -135,6 +135,12 @@ impl<'b> Envelope<'b> {
         })
     }
 
+    /// The bytes of the job, as they stand.
+    #[must_use]
+    pub fn raw(&self) -> &'b str {
+        self.text.get(self.span.0..self.span.1).unwrap_or_default()
+    }
+
     /// The job's type, when it is a string.
     #[must_use]
     pub fn job_type(&self) -> Option<&str> {

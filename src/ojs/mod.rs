@@ -22,6 +22,7 @@ mod fault;
 pub mod header;
 pub mod hint;
 pub mod hops;
+mod job_details;
 pub mod job_events;
 mod key;
 pub mod list;
@@ -52,6 +53,7 @@ pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};
 pub use error::ErrorDocument;
 pub use fault::Fault;
+pub use job_details::{JobDetails, REPLAY_OF};
 pub use manifest::{
     FEDERATION_EXTENSION, SCHEDULING_EXTENSION, announces, conformance_level, federated_manifest, restricted_manifest,
 };

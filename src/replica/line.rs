@@ -3,13 +3,15 @@
 
 use super::body::Reach;
 use super::change::{Change, ChangeKind, JobFacts, is_text};
+use super::columns::{push_number, push_text};
+use super::details::{DETAIL_FIELDS, Details, OwnedDetails};
 use crate::base::RegionId;
 
 /// The fields of a line: `job_id`, `region`, `kind`, `lease_ms`, `at_ms`, `federation_id`, `state`, `enqueued_ms`, `replicated_from`,
 /// `type`, `queue`, `tenant`, `bound`. One that is not known is empty.
 const FIELDS: usize = 13;
-/// The longest line: seven texts, a region, a kind and three times. Units: bytes.
-pub const LINE_BYTES_MAX: usize = 2_048;
+/// The longest line: nine texts, a region, a kind, a digest and five numbers. Units: bytes.
+pub const LINE_BYTES_MAX: usize = 2_688;
 
 /// One fact about one copy of a job, as it was seen.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +34,8 @@ pub struct Seen<'a> {
     pub enqueued_ms: Option<u64>,
     /// The job, where the change shows it.
     pub described: Option<&'a Description>,
+    /// The rest for the ledger of the hub; none where the change is not for it.
+    pub details: Option<Details<'a>>,
 }
 
 /// The last columns of a line: where a job was replicated from, and the job without its arguments; and the regions that it may go to, where
@@ -40,6 +44,19 @@ pub struct Seen<'a> {
 pub struct Description {
     line: Vec<u8>,
     reach: Option<Box<Reach>>,
+    ledgered: Ledgered,
+}
+
+/// The part of a stored job that the ledger of the hub gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Ledgered {
+    /// Nothing: the ledger has no row of it.
+    #[default]
+    No,
+    /// That it exists: its description stays with the regions that it is bound to.
+    Bare,
+    /// Its priority and the digest of its arguments, too.
+    Described,
 }
 
 impl Description {
@@ -52,11 +69,23 @@ impl Description {
             push_text(&mut line, text);
         }
         line.extend_from_slice(match (job.is_some(), bound) {
-            (false, _) => b"\n",
-            (true, false) => b"0\n",
-            (true, true) => b"1\n",
+            (false, _) => b"",
+            (true, false) => b"0",
+            (true, true) => b"1",
         });
-        Self { line, reach: None }
+        Self { line, reach: None, ledgered: Ledgered::No }
+    }
+
+    /// The same of a job of which the ledger gets this part.
+    #[must_use]
+    pub fn ledgered(self, ledgered: Ledgered) -> Self {
+        Self { ledgered, ..self }
+    }
+
+    /// The part that the ledger gets.
+    #[must_use]
+    pub const fn of_ledger(&self) -> Ledgered {
+        self.ledgered
     }
 
     /// The same of a job whose bytes the hub is to get.
@@ -70,6 +99,15 @@ impl Description {
     pub fn reach(&self) -> Option<&Reach> {
         self.reach.as_deref()
     }
+}
+
+/// A change as a hub reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedChange {
+    /// The change.
+    pub change: Change,
+    /// The rest for the ledger; none where the change is not for it.
+    pub details: Option<OwnedDetails>,
 }
 
 /// The description of a job, as [`JobFacts`] has it.
@@ -99,34 +137,31 @@ pub(super) fn write(lines: &mut Vec<u8>, seen: &Seen<'_>) -> bool {
     push_text(lines, seen.federation_id);
     push_text(lines, seen.state);
     push_number(lines, seen.enqueued_ms);
-    lines.extend_from_slice(seen.described.map_or(b"\t\t\t\t\n", |it| &it.line));
-    true
-}
-
-fn push_text(line: &mut Vec<u8>, text: Option<&str>) {
-    line.extend_from_slice(text.filter(|text| is_text(text)).unwrap_or_default().as_bytes());
-    line.push(b'\t');
-}
-
-fn push_number(line: &mut Vec<u8>, number: Option<u64>) {
-    if let Some(number) = number {
-        line.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    lines.extend_from_slice(seen.described.map_or(b"\t\t\t\t", |it| &it.line));
+    if let Some(details) = &seen.details {
+        lines.push(b'\t');
+        details.write(lines);
     }
-    line.push(b'\t');
+    lines.push(b'\n');
+    true
 }
 
 /// Reads lines.
 ///
 /// Errors: the number of the line, counted from 1, its column, and the expected form.
-pub fn read_lines(lines: &str) -> Result<Vec<Change>, String> {
+pub fn read_lines(lines: &str) -> Result<Vec<ReportedChange>, String> {
     let read = |(at, line): (usize, &str)| read_line(line).map_err(|mistake| format!("line {}: {mistake}", at + 1));
     lines.lines().enumerate().map(read).collect()
 }
 
-fn read_line(line: &str) -> Result<Change, String> {
-    let fields: Vec<&str> = line.split('\t').take(FIELDS + 1).collect();
-    let fields: [&str; FIELDS] =
-        fields.try_into().map_err(|_| format!("expected {} fields with a tab between two", FIELDS))?;
+fn read_line(line: &str) -> Result<ReportedChange, String> {
+    let fields: Vec<&str> = line.split('\t').take(FIELDS + DETAIL_FIELDS + 1).collect();
+    let expected =
+        || format!("expected {FIELDS} fields with a tab between two, or {} for the ledger", FIELDS + DETAIL_FIELDS);
+    let (first, behind) = fields.split_at_checked(FIELDS).ok_or_else(expected)?;
+    let details =
+        if behind.is_empty() { None } else { Some(OwnedDetails::read(behind.try_into().map_err(|_| expected())?)?) };
+    let fields: [&str; FIELDS] = first.try_into().map_err(|_| expected())?;
     let [
         job_id,
         region,
@@ -168,7 +203,8 @@ fn read_line(line: &str) -> Result<Change, String> {
         job: bound.map(facts),
         observed_by: None,
     };
-    change.mistake().map_or(Ok(change), |mistake| Err(mistake.to_owned()))
+    let mistake = change.mistake().or_else(|| details.as_ref().and_then(OwnedDetails::mistake));
+    mistake.map_or(Ok(ReportedChange { change, details }), |mistake| Err(mistake.to_owned()))
 }
 
 #[cfg(test)]
@@ -182,7 +218,19 @@ mod tests {
 
     fn seen<'a>(region: &'a RegionId, described: Option<&'a Description>) -> Seen<'a> {
         let (kind, federation_id, state, enqueued_ms) = (ChangeKind::Created, Some("f"), Some("available"), Some(9));
-        Seen { job_id: "job", region, kind, lease_ms: 0, at_ms: 7, federation_id, state, enqueued_ms, described }
+        let details = None;
+        Seen {
+            job_id: "job",
+            region,
+            kind,
+            lease_ms: 0,
+            at_ms: 7,
+            federation_id,
+            state,
+            enqueued_ms,
+            described,
+            details,
+        }
     }
 
     #[test]
@@ -205,9 +253,18 @@ mod tests {
             job: Some(JobFacts { job_type, queue, tenant, bound: true, enqueued_ms: Some(9) }),
             observed_by: None,
         };
-        assert_eq!(read_lines(&text), Ok(vec![expected.clone()]));
+        let of_index = |change| ReportedChange { change, details: None };
+        assert_eq!(read_lines(&text), Ok(vec![of_index(expected.clone())]));
         let bare = lines(&seen(&region, None)).unwrap();
-        assert_eq!(read_lines(&bare), Ok(vec![Change { replicated_from: None, job: None, ..expected }]));
+        assert_eq!(
+            read_lines(&bare),
+            Ok(vec![of_index(Change { replicated_from: None, job: None, ..expected.clone() })])
+        );
+        let details = Some(Details { worker: Some("w"), ..Details::default() });
+        let ledgered = lines(&Seen { details, ..seen(&region, Some(&described)) }).unwrap();
+        assert_eq!(ledgered, format!("{}\t\t\t\tw\t\t0\n", text.trim_end()));
+        let details = Some(OwnedDetails { worker: Some("w".to_owned()), ..OwnedDetails::default() });
+        assert_eq!(read_lines(&ledgered), Ok(vec![ReportedChange { change: expected, details }]));
         assert_eq!(read_lines(&format!("{text}{bare}")).map(|it| it.len()), Ok(2));
     }
 
@@ -218,7 +275,7 @@ mod tests {
         let job = JobTexts { tenant: Some(&long), queue: Some("a\tb"), job_type: Some(""), bound: false };
         let described = Description::new(Some("a\u{85}b"), Some(job));
         let wrong = Seen { federation_id: Some(&long), state: Some("a\nb"), ..seen(&region, Some(&described)) };
-        let read = read_lines(&lines(&wrong).unwrap()).unwrap().remove(0);
+        let read = read_lines(&lines(&wrong).unwrap()).unwrap().remove(0).change;
         assert_eq!((read.federation_id, read.state, read.replicated_from), (None, None, None));
         assert_eq!(read.job, Some(JobFacts { enqueued_ms: Some(9), ..JobFacts::default() }));
         for id in ["", "a\tb", &long] {

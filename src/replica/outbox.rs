@@ -28,6 +28,7 @@ const UNREAD_ANSWER_BYTES_MAX: usize = 16 * 1024;
 #[derive(Debug, Default)]
 pub struct Outbox {
     is_on: AtomicBool,
+    is_ledger: AtomicBool,
     unread: Mutex<Unread>,
     /// Stored jobs that are no longer in `unread` and not yet in `waiting`.
     reading: AtomicUsize,
@@ -82,9 +83,10 @@ impl Waiting {
 }
 
 impl Outbox {
-    /// Sets whether changes are kept at all.
-    pub fn set_on(&self, is_on: bool) {
+    /// Sets whether changes are kept at all, and whether they are for the ledger of the hub, too.
+    pub fn set_on(&self, is_on: bool, is_ledger: bool) {
         self.is_on.store(is_on, Relaxed);
+        self.is_ledger.store(is_on && is_ledger, Relaxed);
         if !is_on {
             *self.unread.lock() = Unread::default();
             let mut waiting = self.waiting.lock();
@@ -96,6 +98,12 @@ impl Outbox {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
+    }
+
+    /// Whether changes are for the ledger of the hub, too. One load.
+    #[must_use]
+    pub fn is_ledger(&self) -> bool {
+        self.is_ledger.load(Relaxed)
     }
 
     /// Adds a change that was seen.
@@ -196,6 +204,7 @@ mod tests {
                 state,
                 enqueued_ms,
                 described,
+                details: None,
             };
             outbox.add(&seen);
         }
@@ -203,13 +212,13 @@ mod tests {
 
     fn times(report: &Report) -> Vec<u64> {
         let lines = std::str::from_utf8(&report.lines).unwrap();
-        read_lines(lines).unwrap().into_iter().map(|it| it.at_ms).collect()
+        read_lines(lines).unwrap().into_iter().map(|it| it.change.at_ms).collect()
     }
 
     #[test]
     fn changes_stay_until_the_hub_has_them_and_come_in_order() {
         let outbox = Outbox::default();
-        outbox.set_on(true);
+        outbox.set_on(true, false);
         add(&outbox, 0..3);
         let first = outbox.first().unwrap();
         assert_eq!((times(&first), outbox.counts()), (vec![0, 1, 2], (3, 0)));
@@ -230,7 +239,7 @@ mod tests {
     #[test]
     fn beyond_the_bound_the_oldest_are_dropped_and_counted_and_their_reports_take_nothing() {
         let outbox = Outbox::default();
-        outbox.set_on(true);
+        outbox.set_on(true, false);
         add(&outbox, 0..1);
         let first = outbox.first().unwrap();
         let (mut at, mut sum) = (1, 1);
@@ -243,7 +252,7 @@ mod tests {
         assert!(outbox.waiting.lock().bytes <= WAITING_BYTES_MAX);
         outbox.taken(&first);
         assert_eq!(outbox.counts(), (waiting, dropped), "that one is gone already");
-        outbox.set_on(false);
+        outbox.set_on(false, false);
         assert_eq!(outbox.counts().0, 0);
     }
 
@@ -251,13 +260,16 @@ mod tests {
         let region = RegionId::parse("eu").unwrap();
         let described = Description::new(None, None);
         let (own_id, federation_id) = (None, None);
-        outbox.add_stored(Stored { own_id, federation_id, region: &region, at_ms, described }, answer.as_bytes());
+        outbox.add_stored(
+            Stored { own_id, federation_id, region: &region, at_ms, described, sent: None },
+            answer.as_bytes(),
+        );
     }
 
     #[test]
     fn answers_are_read_for_the_report_or_beyond_their_bound_by_the_call() {
         let outbox = Outbox::default();
-        outbox.set_on(true);
+        outbox.set_on(true, false);
         let of = |length| format!(r#"{{"id":"job","state":"available","args":["{}"]}}"#, "x".repeat(length));
         add_stored(&outbox, 1, &of(100));
         assert_eq!((outbox.counts(), outbox.waiting.lock().count()), ((1, 0), 0), "not read yet, and counted");
@@ -281,7 +293,7 @@ mod tests {
         reported.sort_unstable();
         assert_eq!(reported, (1..most).collect::<Vec<_>>());
         add_stored(&outbox, 1, &answers[0]);
-        outbox.set_on(false);
+        outbox.set_on(false, false);
         assert!(outbox.first().is_none());
         add_stored(&outbox, 2, &answers[0]);
         assert_eq!(outbox.counts().0, 0, "a call that ends later leaves nothing");

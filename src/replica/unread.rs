@@ -3,11 +3,18 @@
 //! Reading an answer takes many times the instructions of a copy of it. So a call leaves the copy, and the thread of the connection to the
 //! hub reads it.
 
+use std::borrow::Cow;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::HEXLOWER;
+
 use super::change::ChangeKind;
-use super::line::{Description, Seen};
+use super::details::Details;
+use super::line::{Description, Ledgered, Seen};
 use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::ojs::answer::ShownJob;
+use crate::ojs::{JobDetails, Segments, segments_len};
 
 /// A job that a region has stored, as the call knows it.
 #[derive(Debug)]
@@ -22,6 +29,51 @@ pub struct Stored<'a> {
     pub at_ms: u64,
     /// The job.
     pub described: Description,
+    /// The job as it was sent; none where the ledger of the hub gets nothing of it.
+    pub sent: Option<SentJob>,
+}
+
+/// A job as it was sent to its region.
+#[derive(Debug, Clone)]
+pub struct SentJob {
+    /// Its body.
+    pub pieces: Segments,
+    /// Whether another region was meant for it.
+    pub is_rerouted: bool,
+}
+
+impl SentJob {
+    /// The bytes that it holds. Units: bytes.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + segments_len(&self.pieces)
+    }
+
+    /// Gives the details of the job to `take`: of a bare one no more than where it went.
+    pub fn details<T>(&self, of: Ledgered, take: impl FnOnce(Details<'_>) -> T) -> T {
+        let is_rerouted = self.is_rerouted;
+        if of == Ledgered::Bare {
+            return take(Details { is_rerouted, ..Details::default() });
+        }
+        let body: Cow<'_, [u8]> = match self.pieces.as_slice() {
+            [one] => Cow::Borrowed(one),
+            pieces => Cow::Owned(pieces.concat()),
+        };
+        let job = JobDetails::read(&body);
+        let payload_digest = job.args.map(payload_digest);
+        take(Details {
+            priority: job.priority,
+            payload_digest: payload_digest.as_deref(),
+            replay_of: job.replay_of.as_deref(),
+            is_rerouted,
+            ..Details::default()
+        })
+    }
+}
+
+/// The digest of the arguments of a job: SHA-256 of their bytes, in lower-case hex.
+#[must_use]
+pub fn payload_digest(args: &[u8]) -> String {
+    HEXLOWER.encode(digest(&SHA256, args).as_ref())
 }
 
 impl Stored<'_> {
@@ -34,7 +86,7 @@ impl Stored<'_> {
         }
         let text = |id| std::str::from_utf8(id).ok();
         let job_id = shown.id.as_deref().or_else(|| self.own_id.and_then(text))?;
-        Some(take(&Seen {
+        let seen = Seen {
             job_id,
             region: self.region,
             kind: ChangeKind::Created,
@@ -44,7 +96,14 @@ impl Stored<'_> {
             state: shown.state.as_deref(),
             enqueued_ms: shown.enqueued_at.as_deref().and_then(read_rfc3339),
             described: Some(&self.described),
-        }))
+            details: None,
+        };
+        Some(match &self.sent {
+            Some(sent) => {
+                sent.details(self.described.of_ledger(), |details| take(&Seen { details: Some(details), ..seen }))
+            }
+            None => take(&seen),
+        })
     }
 }
 
@@ -76,12 +135,13 @@ struct UnreadJob {
     region: RegionId,
     at_ms: u64,
     described: Description,
+    sent: Option<Box<SentJob>>,
     answer_length: usize,
 }
 
 impl Unread {
     pub(super) fn add(&mut self, stored: Stored<'_>, answer: &[u8]) {
-        let Stored { own_id, federation_id, region, at_ms, described } = stored;
+        let Stored { own_id, federation_id, region, at_ms, described, sent } = stored;
         let texts = [own_id, federation_id, Some(answer)];
         let bytes = texts.iter().flatten().map(|text| text.len()).sum();
         if !self.parts.last().is_some_and(|part| part.has_room(bytes)) {
@@ -95,9 +155,18 @@ impl Unread {
             .for_each(|it| part.texts.extend_from_slice(it));
         let [own_id_length, federation_id_length] = [own_id, federation_id].map(|id| id.map(<[u8]>::len));
         let (region, answer_length) = (region.clone(), answer.len());
-        part.jobs.push(UnreadJob { own_id_length, federation_id_length, region, at_ms, described, answer_length });
+        self.bytes += bytes + sent.as_ref().map_or(0, SentJob::bytes);
+        let sent = sent.map(Box::new);
+        part.jobs.push(UnreadJob {
+            own_id_length,
+            federation_id_length,
+            region,
+            at_ms,
+            described,
+            sent,
+            answer_length,
+        });
         self.jobs += 1;
-        self.bytes += bytes;
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -126,14 +195,16 @@ impl Part {
 
     fn for_each(self, mut take: impl FnMut(&Stored<'_>, &[u8])) {
         let mut texts = &*self.texts;
-        for UnreadJob { own_id_length, federation_id_length, region, at_ms, described, answer_length } in self.jobs {
+        for job in self.jobs {
+            let UnreadJob { own_id_length, federation_id_length, region, at_ms, described, sent, answer_length } = job;
             let mut next = |length: Option<usize>| texts.split_off(..length?);
             let (own_id, federation_id) = (next(own_id_length), next(federation_id_length));
             let Some(answer) = next(Some(answer_length)) else {
                 debug_assert!(false, "each job has its texts");
                 return;
             };
-            take(&Stored { own_id, federation_id, region: &region, at_ms, described }, answer);
+            let sent = sent.map(|sent| *sent);
+            take(&Stored { own_id, federation_id, region: &region, at_ms, described, sent }, answer);
         }
     }
 }
@@ -155,7 +226,10 @@ mod tests {
         for (own_id, federation_id, answer) in jobs {
             let (own_id, federation_id) = (own_id.map(str::as_bytes), *federation_id);
             let described = Description::new(None, Some(texts));
-            unread.add(Stored { own_id, federation_id, region: &region, at_ms: 7, described }, answer.as_bytes());
+            unread.add(
+                Stored { own_id, federation_id, region: &region, at_ms: 7, described, sent: None },
+                answer.as_bytes(),
+            );
         }
         let taken = std::mem::take(&mut unread);
         assert_eq!((taken.len(), unread.len(), unread.bytes()), (jobs.len(), 0, 0));

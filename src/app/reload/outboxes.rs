@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::config::Config;
+use crate::config::{Config, Ledger};
 use crate::policy::Glob;
 use crate::replica::{BodyOutbox, Outbox};
 
 /// The outbox, which keeps changes where the hub is to get them.
 pub(super) fn outbox(outbox: Arc<Outbox>, config: &Config) -> Arc<Outbox> {
-    outbox.set_on(config.hub.as_ref().is_some_and(|hub| hub.report_jobs));
+    let hub = config.hub.as_ref();
+    let by_rule = config.routing.rules.iter().any(|rule| rule.ledger == Some(Ledger::Metadata));
+    let is_ledger = by_rule || hub.is_some_and(|hub| hub.ledger == Ledger::Metadata);
+    outbox.set_on(hub.is_some_and(|hub| hub.report_jobs), is_ledger);
     outbox
 }
 

@@ -3,7 +3,7 @@
 use super::super::raw::RawHub;
 use super::super::sections::Idempotency;
 use super::super::types::{
-    Decide, FetchWith, HealthSource, HubConfig, KeyScope, ListReplicas, RegionUrl, RepeatedIds, Topology,
+    Decide, FetchWith, HealthSource, HubConfig, KeyScope, Ledger, ListReplicas, RegionUrl, RepeatedIds, Topology,
 };
 use super::super::url;
 use super::collect::Check;
@@ -64,6 +64,7 @@ impl Check {
         if raw.urls.is_empty() {
             let is_begun = raw.name.is_some()
                 || raw.report_jobs == Some(true)
+                || raw.ledger.as_deref() == Some(Ledger::Metadata.as_str())
                 || !raw.report_bodies.is_empty()
                 || raw.repeated_ids.is_some()
                 || decide(&raw) == Decide::Ask
@@ -95,6 +96,13 @@ impl Check {
                 "needs `hub.report_jobs: true`, because the end of a job takes its bytes away: set that, too, or leave this out",
             );
         }
+        let ledger = raw.ledger.as_deref().and_then(Ledger::parse).unwrap_or(Ledger::Off);
+        if ledger == Ledger::Metadata && !report_jobs {
+            self.refuse(
+                "hub.ledger",
+                "`metadata` needs `hub.report_jobs: true`, because the ledger is made of these reports: set that, too, or leave this out",
+            );
+        }
         let repeated_ids = self.repeated_ids(raw.repeated_ids.as_deref(), topology, report_jobs);
         let name = raw.name;
         let hub = HubConfig {
@@ -102,6 +110,7 @@ impl Check {
             tls,
             name,
             report_jobs,
+            ledger,
             report_bodies,
             repeated_ids,
             lease,

@@ -2,6 +2,7 @@
 
 use super::super::raw::{RawFailover, RawGeographic, RawRouting, RawRule, RawTarget, RawTenant};
 use super::super::sections::{Failover, Journal, Routing};
+use super::super::types::Ledger;
 use super::super::types::{Geographic, Matcher, Rule, Stamp, Tenant};
 use super::collect::{Check, Registered};
 use crate::base::{Needs, RegionId, Strategy};
@@ -69,6 +70,7 @@ impl Check {
             self.needs_table(strategy, has_table, &format!("{path}.target.strategy"));
         }
         let without = strategy.is_none()
+            && raw.target.ledger.is_none()
             && raw.target.region.is_none()
             && raw.target.regions.is_none()
             && raw.target.regions_with.is_empty();
@@ -77,7 +79,8 @@ impl Check {
         let matcher = raw.matcher;
         let matcher =
             Matcher { job_type: matcher.job_type, queue: matcher.queue, tags: matcher.tags, meta: matcher.meta };
-        Rule { matcher, regions: self.targets(path, &raw.target, registered), strategy }
+        let ledger = raw.target.ledger.as_deref().and_then(Ledger::parse);
+        Rule { matcher, regions: self.targets(path, &raw.target, registered), strategy, ledger }
     }
 
     /// The regions of a rule. Where both spellings are used, only regions in both: a rule narrows and never widens.

@@ -11,7 +11,9 @@ use super::super::sections::{
     Batch, CircuitBreaker, Compat, Decisions, Failover, HealthCheck, Idempotency, Journal, Limits, Lists, Load, Log,
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
-use super::super::types::{Decide, DuplicateIds, FetchWith, LimitWithoutHub, RepeatedIds, TenantMode, Topology};
+use super::super::types::{
+    Decide, DuplicateIds, FetchWith, Ledger, LimitWithoutHub, RepeatedIds, TenantMode, Topology,
+};
 use crate::base::QueueOrder;
 
 /// As many as a server takes, less those of the longest suffix, `.ojs-p3-t63`.
@@ -130,6 +132,8 @@ const RULES: &[Key] = &[
     open("routing.rules[].target.region", NAME, "", "The one region for these jobs"),
     open("routing.rules[].target.regions", NAMES, "", "The regions these jobs may go to"),
     open("routing.rules[].target.regions_with", NAMES, "", "These jobs go only to regions that have all these tags"),
+    open("routing.rules[].target.ledger", Choice(Ledger::NAMES), "",
+        "Whether these jobs are described for the ledger of the hub, in place of `hub.ledger`; `metadata` needs `hub.report_jobs: true`"),
     open("routing.rules[].target.strategy", Strategy, "", "The strategy of these jobs where they name none"),
     open("routing.geographic.meta_key", NAME, "", "The meta key that holds the hint of the `geographic` strategy"),
     open("routing.geographic.regions", TextMap, "", "Hint to region"),
@@ -214,6 +218,9 @@ const HUB: &[Key] = &[
         "The name of this sidecar in the hub's inventory; the host and the port of the first client listener when absent"),
     key("hub.report_jobs", Flag, "false", "",
         "Whether the changes of jobs that pass this sidecar are reported to the hub, for its index: ids, types, queues, tenants, states and times"),
+    key("hub.ledger", Choice(Ledger::NAMES), "off", "",
+        "Whether the reports of jobs describe them for the ledger of the hub, too: `off`, or `metadata`, with the priority, the worker, the lease and the \
+            SHA-256 of the arguments, and never their bytes. Needs `hub.report_jobs: true`; a rule may say otherwise for its jobs"),
     key("hub.report_bodies", NAMES, "", "",
         "Globs over queues whose jobs are handed to the hub with their bytes, for the loss of a region; never a pinned job. Needs `hub.report_jobs: true`"),
     open("hub.repeated_ids", Choice(RepeatedIds::NAMES), "",

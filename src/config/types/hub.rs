@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{RegionTls, RegionUrl};
+use super::{Ledger, RegionTls, RegionUrl};
 
 /// Where the hub is, and how this sidecar shows itself there.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,8 @@ pub struct HubConfig {
     pub name: Option<String>,
     /// Whether it reports the changes of jobs to the hub.
     pub report_jobs: bool,
+    /// The jobs that these reports describe for the ledger of the hub, where no rule says it.
+    pub ledger: Ledger,
     /// Globs over the queues whose jobs are handed to the hub with their bytes.
     pub report_bodies: Vec<String>,
     /// The fate of an enqueue with an own `federation_id` that the index of the hub knows already.

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::super::event_counts::EventResult;
 use super::super::follow::Failures;
 use super::super::jobs::joined;
+use super::super::ledger;
 use super::super::record::RecordError;
 use super::later::{Later, LaterJob};
 use super::shown::{NotShown, ask};
@@ -163,6 +164,7 @@ async fn save(
         return;
     }
     let (region, changes) = (source.region.as_str(), joined(changes));
+    until_done(source, failures, || ledger::observed(source.hub, &changes)).await;
     until_done(source, failures, || source.hub.record.save_changes(region, changes.clone(), None)).await;
 }
 

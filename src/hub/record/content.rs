@@ -66,6 +66,9 @@ pub enum RecordError {
         "the record has as many idempotency keys as it may, which are {KEYS_MAX}; lower `idempotency.ttl` of the sidecars"
     )]
     KeysFull,
+    /// A content that this version of the program does not read.
+    #[error("record: it has {0}; run that version of the program")]
+    Content(&'static str),
     /// The thread of the record has ended, which is a defect.
     #[error("the thread of the record has ended; restart the hub")]
     Ended,

@@ -1,7 +1,6 @@
 //! The record of several hubs in PostgreSQL, over up to six connections of each hub, and one more while an index is built.
 //!
-//! Every decision is one statement: safe behind a pooler, and a lost connection leaves nothing half done. A commit waits for as long as the server's
-//! `synchronous_commit` wants; no statement is cancelled, because the server reports a commit whose wait for a standby was cancelled as durable.
+//! Every decision is one statement: safe behind a pooler, and a lost connection leaves nothing half done. A commit waits as long as `synchronous_commit` wants; no statement is cancelled, because the server reports a commit whose wait for a standby was cancelled as durable.
 
 mod bodies;
 pub(super) mod conflict;
@@ -9,6 +8,7 @@ mod connect;
 pub(super) mod drill;
 pub(super) mod index;
 mod keys;
+pub(super) mod ledger;
 mod line;
 pub(super) mod promotion;
 mod schema;

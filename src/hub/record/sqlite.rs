@@ -7,6 +7,7 @@ pub(super) mod conflict;
 pub(super) mod drill;
 pub(super) mod index;
 mod keys;
+pub(super) mod ledger;
 mod limits;
 pub(super) mod promotion;
 mod reports;

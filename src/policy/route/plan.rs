@@ -6,6 +6,7 @@
 use super::grounds::Origin;
 use super::strategy::{Home, VariesBy, fallback, rules};
 use crate::base::{Needs, RegionId, Strategy};
+use crate::config::Ledger;
 use crate::policy::error::RouteError;
 use crate::policy::index::RegionIndex;
 use crate::policy::job::Job;
@@ -213,6 +214,11 @@ fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<(usize, &'v Ru
         }
     }
     Ok(None)
+}
+
+/// Whether a job is described for the ledger of the hub, by the first rule that matches it; none where no rule says it.
+pub fn ledger_by_rule(view: &View, job: &Job<'_>) -> Option<Ledger> {
+    first_rule(view, job).ok().flatten().and_then(|(_, rule)| rule.ledger)
 }
 
 fn default_of(view: &View, rule: Option<&Rule>) -> Strategy {

@@ -49,7 +49,7 @@ mod tests {
     }
 
     fn ruled(regions: &[&str], strategy: Option<Strategy>) -> impl Fn(&mut Config) {
-        let rule = Rule { matcher: Matcher::default(), regions: ids(regions), strategy };
+        let rule = Rule { matcher: Matcher::default(), regions: ids(regions), strategy, ledger: None };
         move |config| config.routing.rules = vec![rule.clone()]
     }
 

@@ -1,7 +1,7 @@
 //! The operator's routing rules: the first that matches a job narrows where it may go and says how, if the job does not.
 
 use crate::base::Strategy;
-use crate::config::Matcher;
+use crate::config::{Ledger, Matcher};
 use crate::policy::error::RouteError;
 use crate::policy::glob::Glob;
 use crate::policy::job::Job;
@@ -18,10 +18,17 @@ pub(in crate::policy) struct Rule {
     pub(in crate::policy) regions: Option<RegionSet>,
     /// How they are routed when they do not say.
     pub(in crate::policy) strategy: Option<Strategy>,
+    /// Whether they are described for the ledger of the hub; none where `hub.ledger` says it.
+    pub(in crate::policy) ledger: Option<Ledger>,
 }
 
 impl Rule {
-    pub(in crate::policy) fn new(matcher: &Matcher, regions: Option<RegionSet>, strategy: Option<Strategy>) -> Self {
+    pub(in crate::policy) fn new(
+        matcher: &Matcher,
+        regions: Option<RegionSet>,
+        strategy: Option<Strategy>,
+        ledger: Option<Ledger>,
+    ) -> Self {
         Self {
             job_type: matcher.job_type.as_deref().map(Glob::new),
             queue: matcher.queue.as_deref().map(Glob::new),
@@ -29,6 +36,7 @@ impl Rule {
             meta: matcher.meta.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
             regions,
             strategy,
+            ledger,
         }
     }
 
@@ -100,7 +108,7 @@ mod tests {
             meta: &|key| (key == "tenant").then_some(Cow::Borrowed("acme")).into(),
             ..testing::plain()
         };
-        assert_eq!(Rule::new(&matcher, None, None).matches(&job, true), Ok(expected), "{matcher:?}");
+        assert_eq!(Rule::new(&matcher, None, None, None).matches(&job, true), Ok(expected), "{matcher:?}");
     }
 
     #[test]
@@ -123,6 +131,6 @@ mod tests {
     #[test]
     fn a_job_without_a_type_fits_no_condition_on_the_type() {
         let matcher = Matcher { job_type: Some("*".to_owned()), ..Matcher::default() };
-        assert_eq!(Rule::new(&matcher, None, None).matches(&testing::plain(), true), Ok(false));
+        assert_eq!(Rule::new(&matcher, None, None, None).matches(&testing::plain(), true), Ok(false));
     }
 }

@@ -118,7 +118,7 @@ impl Settings {
         let rule = |rule: &crate::config::Rule| {
             // An empty list permits all; a list of which nothing is registered permits nothing.
             let regions = (!rule.regions.is_empty()).then(|| set(&rule.regions));
-            Rule::new(&rule.matcher, regions, rule.strategy)
+            Rule::new(&rule.matcher, regions, rule.strategy, rule.ledger)
         };
         let tenant = |tenant: &crate::config::Tenant| Tenant {
             pattern: Glob::new(&tenant.pattern),

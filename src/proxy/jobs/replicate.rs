@@ -6,12 +6,12 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::ojs::answer::ShownJob;
 use crate::ojs::header::{TENANT, TENANT_ID};
-use crate::policy::RegionIndex;
+use crate::policy::{Decision, RegionIndex};
 use crate::proxy::{
     placement::job::Job,
     state::{Proxy, RegionAnswer},
 };
-use crate::replica::{Description, Reach, StoredJob};
+use crate::replica::{Description, Reach, SentJob, StoredJob};
 
 /// Reports a job that a region has stored, by this answer. `federation_id`: its tracking id, where it is known.
 pub(super) fn report_stored(
@@ -26,7 +26,13 @@ pub(super) fn report_stored(
     }
     let region = &proxy.region(index).id;
     let ids = (job.job_id.as_deref().map(str::as_bytes), federation_id.map(HeaderValue::as_bytes));
-    proxy.shared.saw_stored(described, ids, region, &answer.body);
+    let sent = || SentJob { pieces: job.call.body.clone(), is_rerouted: is_rerouted(&job.decision, index) };
+    proxy.shared.saw_stored(described, ids, region, &answer.body, sent);
+}
+
+/// Whether a job went to another region than the one that was meant for it.
+pub(super) fn is_rerouted(decision: &Decision, index: RegionIndex) -> bool {
+    decision.home.or(decision.target()).is_some_and(|meant| meant != index)
 }
 
 /// Hands the bytes of a job to the hub. Only of one that the region says it has made by this call: another answer may be about a job with

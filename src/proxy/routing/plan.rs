@@ -13,7 +13,7 @@ use super::refused::nowhere;
 pub(crate) use super::refused::{breaker_word, refusal, refused};
 use super::tracking_id;
 use crate::base::text;
-use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
+use crate::config::{ClientReplicatedFrom, Ledger, Stamp, UnknownKeys};
 use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
@@ -26,7 +26,7 @@ use crate::proxy::{
     state::{Ours, OwnTracking, Proxy, Shard, Shared, Spooling, refuse_shard},
 };
 use crate::region::Queue;
-use crate::replica::{Description, Reach};
+use crate::replica::{Description, Ledgered, Reach};
 use crate::telemetry::event;
 use crate::telemetry::span::{self, span};
 
@@ -253,6 +253,7 @@ pub(crate) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
 /// The description of a job that is about to be sent, with the regions that it may go to where the hub is to get its bytes.
 pub(crate) fn described(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decision) -> Option<Description> {
     let described = proxy.shared.described(envelope, decision)?;
+    let described = if proxy.shared.outbox.is_ledger() { ledgered(proxy, envelope, described) } else { described };
     let is_wanted = proxy.shared.replicated.iter().any(|queue| queue.matches(envelope.queue()));
     // A replica is the copy of a job that its own region has.
     if !is_wanted || decision.pinned || envelope.attributes().replicated_from.is_some() {
@@ -266,6 +267,15 @@ pub(crate) fn described(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decis
             described.with_reach(Reach::Only(regions.into_iter().map(|index| view.region(index).id.clone()).collect()))
         }
     })
+}
+
+/// The same without a part for the ledger, where the configuration or a rule says so.
+#[cold]
+fn ledgered(proxy: &Proxy, envelope: &Envelope<'_>, described: Description) -> Description {
+    let view = proxy.shared.registry.view();
+    let by_rule = with_job(envelope, |job| policy::ledger_by_rule(&view, job));
+    let usual = || proxy.shared.config.hub.as_ref().map(|hub| hub.ledger);
+    if by_rule.or_else(usual) == Some(Ledger::Metadata) { described } else { described.ledgered(Ledgered::No) }
 }
 
 fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision: Decision) -> Planned {

@@ -1,12 +1,14 @@
 //! The changes of jobs that pass, for the index of the hub. Where the hub is to get none, each function is one load and a branch.
 
+use std::time::Duration;
+
 use super::shared::Shared;
 use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::ojs::Envelope;
 use crate::ojs::worker::ClaimedJob;
 use crate::policy::{Decision, TENANT_KEY};
-use crate::replica::{ChangeKind, Description, JobTexts, Seen, Stored};
+use crate::replica::{ChangeKind, Description, Details, JobTexts, Ledgered, Seen, SentJob, Stored};
 
 impl Shared {
     /// The description of a job that is about to be sent; none where the hub is to get none. One that is bound to regions without the local one
@@ -29,8 +31,13 @@ impl Shared {
             tenant: tenant.as_deref().or(envelope.caller_tenant()),
             bound,
         };
+        let ledgered = match is_here {
+            true => Ledgered::Described,
+            false => Ledgered::Bare,
+        };
         let job = if is_here { job } else { none };
-        Description::new(envelope.attributes().replicated_from.as_deref(), Some(job))
+        let described = Description::new(envelope.attributes().replicated_from.as_deref(), Some(job));
+        if self.outbox.is_ledger() { described.ledgered(ledgered) } else { described }
     }
 
     /// A region has stored a job, by this answer. `ids`: its own and its tracking id, as far as they are known.
@@ -42,32 +49,40 @@ impl Shared {
         (own_id, federation_id): (Option<&[u8]>, Option<&[u8]>),
         region: &RegionId,
         answer: &[u8],
+        sent: impl FnOnce() -> SentJob,
     ) {
         let at_ms = self.registry.clock().unix_ms_about();
-        self.outbox.add_stored(Stored { own_id, federation_id, region, at_ms, described }, answer);
+        let sent = (described.of_ledger() != Ledgered::No).then(sent);
+        self.outbox.add_stored(Stored { own_id, federation_id, region, at_ms, described, sent }, answer);
     }
 
     /// A region has stored one of several jobs.
     pub(crate) fn saw_stored_among(
         &self,
         job_id: &str,
-        described: &Description,
+        (described, sent): (&Description, Option<&SentJob>),
         federation_id: Option<&str>,
         region: &RegionId,
     ) {
-        let described = Some(described);
-        self.outbox.add(&Seen { federation_id, described, ..self.seen(ChangeKind::Created, job_id, region) });
+        let seen = Seen { federation_id, described: Some(described), ..self.seen(ChangeKind::Created, job_id, region) };
+        match sent {
+            Some(sent) => sent.details(described.of_ledger(), |details| {
+                self.outbox.add(&Seen { details: Some(details), ..seen });
+            }),
+            None => self.outbox.add(&seen),
+        }
     }
 
     /// A job was found stored whose answer was lost.
     pub(crate) fn saw_found(&self, job_id: &str, federation_id: Option<&str>, region: &RegionId) {
         if self.outbox.is_on() {
-            self.outbox.add(&Seen { federation_id, ..self.seen(ChangeKind::Created, job_id, region) });
+            let details = self.outbox.is_ledger().then(Details::default);
+            self.outbox.add(&Seen { federation_id, details, ..self.seen(ChangeKind::Created, job_id, region) });
         }
     }
 
-    /// A worker gets a job.
-    pub(crate) fn saw_leased(&self, job: &ClaimedJob<'_>, region: &RegionId) {
+    /// A worker gets a job. `visibility`: how long it is leased.
+    pub(crate) fn saw_leased(&self, job: &ClaimedJob<'_>, region: &RegionId, visibility: impl FnOnce() -> Duration) {
         if !self.outbox.is_on() || job.id.is_empty() {
             return;
         }
@@ -76,8 +91,15 @@ impl Shared {
         let attributes = envelope.as_ref().map(Envelope::attributes);
         // No description of the job: the rules that bind it are known where it was enqueued.
         let described = Description::new(attributes.and_then(|it| it.replicated_from.as_deref()), None);
+        let lease_ms = job.started_at.as_deref().and_then(read_rfc3339).unwrap_or(seen.at_ms);
+        let details = || Details {
+            worker: job.worker_id.as_deref(),
+            lease_until_ms: Some(after(lease_ms, visibility())),
+            ..Details::default()
+        };
         self.outbox.add(&Seen {
-            lease_ms: job.started_at.as_deref().and_then(read_rfc3339).unwrap_or(seen.at_ms),
+            lease_ms,
+            details: self.outbox.is_ledger().then(details),
             federation_id: attributes.and_then(|it| it.federation_id.as_deref()),
             described: Some(&described),
             ..seen
@@ -91,17 +113,31 @@ impl Shared {
         }
         let lease = self.journal.lease_of(job_id).filter(|lease| lease.region == *region);
         let seen = self.seen(kind, job_id, region);
-        let lease_ms = lease.and_then(|lease| read_rfc3339(lease.started_at.as_deref()?)).unwrap_or(match kind {
+        let began_ms = lease.as_ref().and_then(|lease| read_rfc3339(lease.started_at.as_deref()?));
+        let lease_ms = began_ms.unwrap_or(match kind {
             // One fact for all extensions, and one end.
             ChangeKind::Failed => seen.at_ms,
             _ => 0,
         });
-        self.outbox.add(&Seen { lease_ms, state, ..seen });
+        let lease = lease.as_ref();
+        let details = self.outbox.is_ledger().then(|| Details {
+            worker: lease.and_then(|lease| lease.worker_id.as_deref()),
+            lease_until_ms: lease
+                .filter(|_| kind == ChangeKind::Extended)
+                .map(|lease| after(seen.at_ms, lease.visibility)),
+            ..Details::default()
+        });
+        self.outbox.add(&Seen { lease_ms, state, details, ..seen });
     }
 
     fn seen<'a>(&self, kind: ChangeKind, job_id: &'a str, region: &'a RegionId) -> Seen<'a> {
         let at_ms = self.registry.clock().unix_ms_about();
-        let (federation_id, state, enqueued_ms, described) = (None, None, None, None);
-        Seen { job_id, region, kind, lease_ms: 0, at_ms, federation_id, state, enqueued_ms, described }
+        let (federation_id, state, enqueued_ms, described, details) = (None, None, None, None, None);
+        Seen { job_id, region, kind, lease_ms: 0, at_ms, federation_id, state, enqueued_ms, described, details }
     }
+}
+
+/// A time later. Units: milliseconds since the Unix epoch.
+fn after(at_ms: u64, wait: Duration) -> u64 {
+    at_ms.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }

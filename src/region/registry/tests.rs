@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::base::{Moment, SteeredTime, SwitchKind, SwitchSubject};
-use crate::config::{Decide, FetchWith, HubConfig, RegionTls, RepeatedIds};
+use crate::config::{Decide, FetchWith, HubConfig, Ledger, RegionTls, RepeatedIds};
 use crate::ojs::Class;
 use crate::policy::{GuardClass, testing};
 use crate::switch::{Switch, Switches};
@@ -91,6 +91,7 @@ fn the_view_in_which_a_hub_is_heard_has_the_isolations_that_it_has_sent() {
         tls: RegionTls::default(),
         name: None,
         report_jobs: false,
+        ledger: Ledger::Off,
         report_bodies: Vec::new(),
         repeated_ids: RepeatedIds::Pass,
         lease: Duration::from_secs(30),

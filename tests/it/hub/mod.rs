@@ -16,6 +16,7 @@ mod keys;
 mod keys_history;
 mod keys_loss;
 mod later;
+mod ledger;
 mod limits;
 mod list_replicas;
 mod look_ups;

@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -122,6 +122,21 @@ CREATE TABLE drill_count (
 ",
     // The source of a fact that no sidecar has reported.
     "ALTER TABLE job_change ADD COLUMN observed_by TEXT;",
+    // The ledger of jobs.
+    "
+CREATE TABLE ledger_day (
+  day INTEGER PRIMARY KEY, rows INTEGER NOT NULL, is_closed INTEGER NOT NULL DEFAULT FALSE, is_dropped INTEGER NOT NULL DEFAULT FALSE,
+  head TEXT);
+CREATE TABLE job_history (
+  day INTEGER NOT NULL, number INTEGER NOT NULL, job_id TEXT NOT NULL, region TEXT NOT NULL, name TEXT NOT NULL, leaf BLOB NOT NULL, line TEXT,
+  UNIQUE (day, number), UNIQUE (job_id, region, name));
+CREATE TABLE ledger_job (
+  job_id TEXT NOT NULL, region TEXT NOT NULL, tenant TEXT, job_type TEXT, is_bound INTEGER NOT NULL, enqueued_ms INTEGER NOT NULL,
+  changed_ms INTEGER NOT NULL, document TEXT NOT NULL, PRIMARY KEY (job_id, region));
+CREATE INDEX ledger_job_age ON ledger_job (enqueued_ms, job_id, region);
+CREATE INDEX ledger_job_tenant ON ledger_job (tenant, enqueued_ms, job_id, region) WHERE tenant IS NOT NULL;
+CREATE INDEX ledger_job_changed ON ledger_job (changed_ms);
+",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.

@@ -25,7 +25,7 @@ fn three(change: impl FnOnce(&mut Config)) -> View {
 
 fn rule(queue: &str, regions: &[&str], strategy: Option<Strategy>) -> Rule {
     let matcher = Matcher { queue: Some(queue.to_owned()), ..Matcher::default() };
-    Rule { matcher, regions: ids(regions), strategy }
+    Rule { matcher, regions: ids(regions), strategy, ledger: None }
 }
 
 fn pinned(region: &str) -> Job<'_> {

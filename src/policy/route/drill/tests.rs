@@ -59,6 +59,7 @@ fn a_job_that_is_bound_or_has_no_other_region_stays() {
             matcher: Matcher { queue: Some(queue.to_owned()), ..Matcher::default() },
             regions: ids(regions),
             strategy: None,
+            ledger: None,
         };
         config.routing.rules = vec![only("one", &["us"]), only("two", &["us", "eu"])];
     });

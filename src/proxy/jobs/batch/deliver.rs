@@ -7,16 +7,16 @@ use futures_util::future::join_all;
 use http::HeaderMap;
 
 use super::region_part::RegionPart;
-use crate::base::RegionId;
 use crate::ojs::Segments;
 use crate::ojs::batch::answer;
-use crate::policy::GuardClass;
+use crate::policy::{GuardClass, RegionIndex};
 use crate::proxy::{
     call::{ask::question_headers, attempt::Call, call_notes::CallNotes, exchange::Exchange, head::Head},
-    jobs::enqueue::run,
+    jobs::{enqueue::run, replicate::is_rerouted},
     placement::{job::Job, send_history::SendHistory},
     state::{Proxy, Ran, RegionAnswer},
 };
+use crate::replica::SentJob;
 use crate::telemetry::AttemptOutcome;
 
 /// A client's headers for our own questions about its call.
@@ -87,8 +87,7 @@ pub(super) fn job(exchange: &Exchange, head: &Head, parcel: &RegionPart, notes: 
 /// Counts the jobs that a region has stored, and remembers the region for their ids.
 pub(super) fn account(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) {
     let (Some(index), Ok(answer)) = (ran.stored, &ran.result) else { return };
-    let region = &proxy.region(index).id;
-    let ids = learn(proxy, region, parcel, answer);
+    let ids = learn(proxy, index, parcel, answer);
     // A body that was forwarded whole is counted as one job.
     let stored = if parcel.jobs.is_empty() { 1 } else { ids };
     proxy.metrics(index).stored(parcel.decision.strategy, stored as u64);
@@ -98,26 +97,30 @@ pub(super) fn account(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) {
 }
 
 /// Notes the stored jobs of a part for the hub's index; `is_stored` says it of an id.
-fn note_stored(proxy: &Proxy, region: &RegionId, parcel: &RegionPart, is_stored: impl Fn(&str) -> bool) {
+fn note_stored(proxy: &Proxy, index: RegionIndex, parcel: &RegionPart, is_stored: impl Fn(&str) -> bool) {
+    let is_rerouted = is_rerouted(&parcel.decision, index);
     for job in &parcel.jobs {
-        if let (Some(id), Some((described, federation_id))) = (&job.id, &job.described)
+        if let (Some(id), Some(it)) = (&job.id, &job.described)
             && is_stored(id)
         {
-            proxy.shared.saw_stored_among(id, described, federation_id.as_deref(), region);
+            let sent = it.sent.as_ref().map(|it| SentJob { pieces: Segments::from_iter([it.clone()]), is_rerouted });
+            let described = (&it.description, sent.as_ref());
+            proxy.shared.saw_stored_among(id, described, it.federation_id.as_deref(), &proxy.region(index).id);
         }
     }
 }
 
 /// Remembers the jobs that an answer shows, and says how many are stored.
-fn learn(proxy: &Proxy, region: &RegionId, parcel: &RegionPart, answer: &RegionAnswer) -> usize {
+fn learn(proxy: &Proxy, index: RegionIndex, parcel: &RegionPart, answer: &RegionAnswer) -> usize {
+    let region = &proxy.region(index).id;
     let owners = &proxy.shared.owners;
     if let Some(items) = answer::items(&answer.body, parcel.jobs.len()).filter(|_| !parcel.jobs.is_empty()) {
         let stored = items.iter().filter(|item| item.stored);
         let ids: HashSet<&str> = stored.clone().filter_map(|item| item.id.as_deref()).collect();
-        note_stored(proxy, region, parcel, |id| ids.contains(id));
+        note_stored(proxy, index, parcel, |id| ids.contains(id));
         return stored.inspect(|item| item.id.iter().for_each(|id| owners.learn(id, region))).count();
     }
-    note_stored(proxy, region, parcel, |_| true);
+    note_stored(proxy, index, parcel, |_| true);
     match answer::jobs(&answer.body) {
         Some(jobs) => jobs.iter().filter_map(|job| job.id.as_deref()).for_each(|id| owners.learn(id, region)),
         None => parcel.jobs.iter().filter_map(|job| job.id.as_deref()).for_each(|id| owners.learn(id, region)),

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::region_part::{RegionPart, Sent};
+use super::region_part::{Described, RegionPart, Sent};
 use crate::config::MixedBatch;
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
@@ -20,11 +20,12 @@ use crate::proxy::{
     routing::{
         asked::{AskedHub, decided},
         paused::check_source,
-        plan::{StampRoom, Stamped, refusal, with_word},
+        plan::{StampRoom, Stamped, described, refusal, with_word},
         several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
     state::Proxy,
 };
+use crate::replica::Ledgered;
 
 /// The parts by region.
 pub(super) enum Planned {
@@ -303,8 +304,14 @@ impl<'p, 'b> Planner<'p, 'b> {
             unique: envelope.is_unique(),
             // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
             shared_queue: (!decision.restricted).then(|| self.proxy.queues.queue(envelope.queue())),
-            described: self.proxy.shared.described(envelope, decision).map(|it| {
-                (it, additions.federation_id.or(envelope.attributes().federation_id.as_deref()).map(str::to_owned))
+            described: described(self.proxy, envelope, decision).map(|description| {
+                let federation_id = additions.federation_id.or(envelope.attributes().federation_id.as_deref());
+                let is_ledgered = description.of_ledger() != Ledgered::No;
+                Box::new(Described {
+                    description,
+                    federation_id: federation_id.map(str::to_owned),
+                    sent: is_ledgered.then(|| Bytes::copy_from_slice(envelope.raw().as_bytes())),
+                })
             }),
         };
         if let Some(told) = told {

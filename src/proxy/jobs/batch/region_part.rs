@@ -49,6 +49,16 @@ pub(super) struct Sent {
     pub(super) unique: bool,
     /// The queue, where other regions may be asked about it.
     pub(super) shared_queue: Option<Queue>,
-    /// Its description and its tracking id for the index of the hub, where that gets them.
-    pub(super) described: Option<(Description, Option<String>)>,
+    /// Its description for the hub, where that gets one.
+    pub(super) described: Option<Box<Described>>,
+}
+
+/// The description of a job of a batch for the hub.
+#[derive(Debug)]
+pub(super) struct Described {
+    pub(super) description: Description,
+    /// Its tracking id, where it has one.
+    pub(super) federation_id: Option<String>,
+    /// The job as it was sent; none where the ledger gets nothing of it.
+    pub(super) sent: Option<Bytes>,
 }

@@ -351,7 +351,7 @@ impl<'p, 'b> Round<'p, 'b> {
             if fit(job) {
                 leases.extend(self.lease(job, region));
                 tally(shared, self.pool, job, now);
-                shared.saw_leased(job, region);
+                shared.saw_leased(job, region, || lease(self.claims, Some(job)));
                 let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
                 let raw = answer.body.slice_ref(job.raw().as_bytes());
                 self.jobs.push(KeptJob { id, queue, region: region.clone(), raw, until });

@@ -1,0 +1,28 @@
+//! The ledger: each step of each job, with its sidecar and its worker. It is made of the reports of sidecars, rows are only added to it, and each
+//! day of it is a log with signed heads.
+//!
+//! - [`row`] is a row of the history, [`job`] the job that rows give.
+//! - [`take`] adds the rows of a report, each once.
+//! - [`list`] and [`detail`] answer questions about jobs; [`export`] gives the rows of a day.
+//! - [`heads`] signs the days; [`keep`] drops those whose time is over, and erases tenants.
+//!
+//! Spec: source-job-orchestrator §1, §2, §4, §6; RFC 9162 §2.1.
+
+mod detail;
+mod export;
+mod heads;
+mod job;
+mod keep;
+mod list;
+mod present;
+mod row;
+mod take;
+
+pub(super) use detail::detail;
+pub(super) use export::{days, history};
+pub(super) use heads::{head, sign_days};
+pub use job::Status as JobStatus;
+pub(super) use keep::{forget, prune};
+pub(super) use list::list;
+pub use row::{HistoryRow, Step};
+pub(super) use take::{observed, take};

@@ -1,0 +1,174 @@
+//! The reports of sidecars as rows of the history.
+//!
+//! A job is in the ledger where the sidecar that enqueued it says so. Other sidecars do not know that, so that the ledger keeps the steps of a job
+//! that it has not heard of, and none of one that is kept out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_lc_rs::rand;
+use data_encoding::HEXLOWER;
+
+use super::super::ledger_desk::Ledger;
+use super::super::record::{Kept, LedgerAppend, LedgerJob, LedgerName, LedgerRow, RecordError};
+use super::super::state::Hub;
+use super::job::Job;
+use super::row::{DAY_MS, HistoryRow, name_of};
+use crate::evidence::leaf_hash;
+use crate::replica::{Change, ChangeKind, OwnedDetails, ReportedChange};
+
+/// Tries of one append while other hubs add rows: they are few, and each of their appends is one statement.
+const TRIES_MAX: usize = 16;
+
+/// A step that may become a row.
+#[derive(Debug)]
+struct Reported {
+    change: Change,
+    /// None where its sidecar says nothing for the ledger.
+    details: Option<OwnedDetails>,
+}
+
+/// Keeps the steps that a sidecar has reported; they are durable when this returns. A repetition adds nothing.
+///
+/// Errors: the sidecar sends them again.
+pub(in crate::hub) async fn take(hub: &Hub, by: &str, changes: &[ReportedChange]) -> Result<(), RecordError> {
+    let Some(ledger) = &hub.ledger else { return Ok(()) };
+    let reported = changes.iter().map(|it| Reported { change: it.change.clone(), details: it.details.clone() });
+    append(hub, ledger, reported.collect(), Some(by)).await
+}
+
+/// Keeps the steps that the event stream of a region shows.
+///
+/// Errors: some may not have been kept.
+pub(in crate::hub) async fn observed(hub: &Hub, changes: &[Change]) -> Result<(), RecordError> {
+    let Some(ledger) = &hub.ledger else { return Ok(()) };
+    for part in changes.chunks(super::super::record::LEDGER_NAMES_MAX) {
+        let details = || Some(OwnedDetails::default());
+        let reported = part.iter().map(|it| Reported { change: it.clone(), details: details() }).collect();
+        append(hub, ledger, reported, None).await?;
+    }
+    Ok(())
+}
+
+async fn append(hub: &Hub, ledger: &Ledger, mut reported: Vec<Reported>, by: Option<&str>) -> Result<(), RecordError> {
+    // A job is described before its other steps are looked at, and the steps of a job follow each other.
+    reported
+        .sort_by_key(|it| (it.change.kind != ChangeKind::Created, it.change.lease_ms, it.change.kind, it.change.at_ms));
+    let names: Vec<LedgerName> = reported.iter().map(|it| named(&it.change)).collect();
+    let _turn = ledger.turn.lock().await;
+    for _ in 0..TRIES_MAX {
+        let now_ms = hub.clock.unix_ms();
+        let mut day = now_ms / DAY_MS;
+        let mut state = hub.record.ledger_state(day, names.clone()).await?;
+        if state.closed >= day {
+            // A hub whose clock is ahead has closed this day.
+            day = state.closed + 1;
+            state = hub.record.ledger_state(day, names.clone()).await?;
+        }
+        let jobs = std::mem::take(&mut state.jobs).into_iter().map(|it| {
+            let job = serde_json::from_str(&it.document).map_err(|_| RecordError::Content("a job of a later version"));
+            job.map(|job: Job| ((it.job_id, it.region), job))
+        });
+        let known: BTreeSet<LedgerName> = state.known.into_iter().collect();
+        let mut adding =
+            Adding { day, from: state.rows, now_ms, jobs: jobs.collect::<Result<_, _>>()?, ..Adding::new(known) };
+        for it in &reported {
+            adding.add(it, by);
+        }
+        let append = adding.append();
+        if append.rows.is_empty() && append.jobs.is_empty() {
+            return Ok(());
+        }
+        if hub.record.append_ledger(append).await? == Kept::Kept {
+            return Ok(());
+        }
+    }
+    Err(RecordError::Contended)
+}
+
+fn named(change: &Change) -> LedgerName {
+    LedgerName { job_id: change.job_id.clone(), region: change.region.as_str().to_owned(), name: name_of(change) }
+}
+
+/// The rows of one append.
+#[derive(Debug, Default)]
+struct Adding {
+    day: u64,
+    from: u64,
+    now_ms: u64,
+    known: BTreeSet<LedgerName>,
+    jobs: BTreeMap<(String, String), Job>,
+    changed: BTreeSet<(String, String)>,
+    rows: Vec<LedgerRow>,
+}
+
+impl Adding {
+    fn new(known: BTreeSet<LedgerName>) -> Self {
+        Self { known, ..Self::default() }
+    }
+
+    /// Adds a step, unless it has a row or its job is kept out of the ledger.
+    fn add(&mut self, reported: &Reported, by: Option<&str>) {
+        let Reported { change, details } = reported;
+        let copy = (change.job_id.clone(), change.region.as_str().to_owned());
+        let job = self.jobs.get(&copy);
+        let is_kept_out = job.is_some_and(|job| job.is_off);
+        match (details, job) {
+            _ if is_kept_out => return,
+            (None, None) if change.kind == ChangeKind::Created => {
+                self.jobs.insert(copy.clone(), Job::kept_out(change.at_ms));
+                self.changed.insert(copy);
+                return;
+            }
+            (None, None) => return,
+            _ => {}
+        }
+        let name = named(change);
+        if !self.known.insert(name.clone()) {
+            return;
+        }
+        let (none, number) = (OwnedDetails::default(), self.from + self.rows.len() as u64);
+        let details = details.as_ref().unwrap_or(&none);
+        let row = HistoryRow::of(change, details, by, self.now_ms, salt());
+        let row = HistoryRow { day: super::row::day_text(self.day), number, ..row };
+        let Ok(line) = row.line() else {
+            debug_assert!(false, "texts and numbers are always written");
+            return;
+        };
+        let leaf = leaf_hash(line.as_bytes());
+        let job = self.jobs.entry(copy.clone()).or_default();
+        job.take(change, details);
+        job.last = (self.day, number, HEXLOWER.encode(&leaf));
+        self.rows.push(LedgerRow { day: self.day, number, name, leaf: leaf.to_vec(), line: Some(line), of_job: None });
+        self.changed.insert(copy);
+    }
+
+    fn append(mut self) -> LedgerAppend {
+        let jobs = self.changed.into_iter().filter_map(|copy| {
+            let job = self.jobs.remove(&copy)?;
+            let (job_id, region) = copy;
+            Some(LedgerJob {
+                job_id,
+                region,
+                tenant: job.tenant.clone(),
+                job_type: job.job_type.clone(),
+                is_bound: job.bound.unwrap_or(false),
+                enqueued_ms: job.enqueued_ms(),
+                changed_ms: if job.is_off { job.first_ms } else { job.changed_ms() },
+                document: serde_json::json!(job).to_string(),
+            })
+        });
+        let jobs = jobs.collect();
+        LedgerAppend { day: self.day, from: self.from, rows: self.rows, jobs }
+    }
+}
+
+/// Bits that nothing else has, in hex.
+#[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
+fn salt() -> String {
+    let mut salt = [0; 16];
+    rand::fill(&mut salt).expect("the machine has random bytes");
+    HEXLOWER.encode(&salt)
+}
+
+#[cfg(test)]
+mod tests;

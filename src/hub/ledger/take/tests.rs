@@ -1,0 +1,72 @@
+//! The rows that reports give, each once.
+
+use super::*;
+use crate::base::RegionId;
+use crate::replica::JobFacts;
+
+fn fact(job: &str, kind: ChangeKind, lease_ms: u64, at_ms: u64) -> Change {
+    let tenant = Some("acme".to_owned());
+    Change {
+        job_id: job.to_owned(),
+        region: RegionId::parse("eu").unwrap(),
+        kind,
+        lease_ms,
+        at_ms,
+        federation_id: None,
+        state: None,
+        replicated_from: None,
+        job: (kind == ChangeKind::Created).then(|| JobFacts { tenant, ..JobFacts::default() }),
+        observed_by: None,
+    }
+}
+
+fn on(change: Change) -> Reported {
+    Reported { change, details: Some(OwnedDetails::default()) }
+}
+
+fn off(change: Change) -> Reported {
+    Reported { change, details: None }
+}
+
+fn added(known: BTreeSet<LedgerName>, jobs: &[LedgerJob], reported: &[Reported]) -> LedgerAppend {
+    let jobs =
+        jobs.iter().map(|it| ((it.job_id.clone(), it.region.clone()), super::super::list::read_job(it).unwrap()));
+    let mut adding = Adding { day: 3, from: 7, now_ms: 3 * DAY_MS, jobs: jobs.collect(), ..Adding::new(known) };
+    reported.iter().for_each(|it| adding.add(it, Some("pod:1")));
+    adding.append()
+}
+
+#[test]
+fn each_step_is_one_row_and_the_job_follows() {
+    let steps = [
+        on(fact("j", ChangeKind::Created, 0, 10)),
+        on(fact("j", ChangeKind::Leased, 20, 20)),
+        on(fact("j", ChangeKind::Leased, 20, 21)),
+    ];
+    let first = added(BTreeSet::new(), &[], &steps);
+    assert_eq!(first.rows.iter().map(|it| it.number).collect::<Vec<_>>(), [7, 8]);
+    assert_eq!((first.jobs.len(), first.jobs[0].tenant.as_deref(), first.jobs[0].enqueued_ms), (1, Some("acme"), 10));
+    let row: HistoryRow = serde_json::from_str(first.rows[1].line.as_ref().unwrap()).unwrap();
+    assert_eq!((row.number, row.day.as_str(), row.reported_by.as_deref()), (8, "1970-01-04", Some("pod:1")));
+    assert_eq!(first.rows[1].leaf, leaf_hash(first.rows[1].line.as_ref().unwrap().as_bytes()));
+    let known = first.rows.iter().map(|it| it.name.clone()).collect();
+    let again = added(known, &first.jobs, &steps);
+    assert!(again.rows.is_empty() && again.jobs.is_empty(), "a repetition adds nothing");
+}
+
+#[test]
+fn the_sidecar_that_enqueues_a_job_decides_whether_it_is_in_the_ledger() {
+    let steps = [off(fact("j", ChangeKind::Created, 0, 10)), on(fact("j", ChangeKind::Leased, 20, 20))];
+    let kept_out = added(BTreeSet::new(), &[], &steps);
+    assert_eq!((kept_out.rows.len(), kept_out.jobs.len()), (0, 1));
+    assert!(!kept_out.jobs[0].document.contains("acme"), "nothing of it is kept");
+    let later = added(BTreeSet::new(), &kept_out.jobs, &[on(fact("j", ChangeKind::Completed, 20, 30))]);
+    assert!(later.rows.is_empty() && later.jobs.is_empty());
+    let described = added(BTreeSet::new(), &[], &[on(fact("k", ChangeKind::Created, 0, 10))]);
+    let acked = added(BTreeSet::new(), &described.jobs, &[off(fact("k", ChangeKind::Completed, 0, 30))]);
+    assert_eq!(acked.rows.len(), 1, "another sidecar has the ledger off, and the job is in it all the same");
+    let unknown = added(BTreeSet::new(), &[], &[off(fact("l", ChangeKind::Completed, 0, 30))]);
+    assert!(unknown.rows.is_empty() && unknown.jobs.is_empty());
+    let early = added(BTreeSet::new(), &[], &[on(fact("m", ChangeKind::Completed, 0, 30))]);
+    assert_eq!(early.rows.len(), 1, "its enqueue may be reported later");
+}
