@@ -1,6 +1,10 @@
 //! `ojs-sidecar audit export` and `audit verify`: the audit trail of a hub.
 
 mod bundle;
+mod derived;
+mod files;
+mod history;
+mod lines;
 mod rows;
 
 use std::io::Read as _;
@@ -11,7 +15,8 @@ use clap::{ArgGroup, Subcommand};
 use super::arguments::HubArgs;
 use super::exit::{DONE, FAILED};
 use super::out::{complain, say};
-use crate::hub::{Verified, verify};
+use crate::hub::{Verified, read_day, verify};
+use history::Window;
 use rows::read_rows;
 
 #[derive(Debug, Subcommand)]
@@ -25,6 +30,15 @@ pub(super) enum AuditCommand {
         /// Write a bundle into this new folder instead: all rows, and a signed head over them
         #[arg(long, value_name = "DIR", conflicts_with = "after")]
         bundle: Option<PathBuf>,
+        /// Add the records of the ledger from this day on, in UTC, such as 2026-03-15
+        #[arg(long, value_name = "DAY", requires = "bundle", requires = "to", value_parser = day)]
+        from: Option<String>,
+        /// The last of these days
+        #[arg(long, value_name = "DAY", requires = "from", value_parser = day)]
+        to: Option<String>,
+        /// Only the digests of the records of other tenants
+        #[arg(long, value_name = "TENANT", requires = "from")]
+        tenant: Option<String>,
         #[command(flatten)]
         hub: HubArgs,
     },
@@ -47,11 +61,20 @@ pub(super) enum AuditCommand {
     },
 }
 
+fn day(text: &str) -> Result<String, String> {
+    let day = read_day(text).map(|_| text.to_owned());
+    day.ok_or_else(|| "expected a day in UTC, such as 2026-03-15".to_owned())
+}
+
 /// Carries out one of the two.
 pub(super) fn audit(command: &AuditCommand) -> u8 {
     match command {
-        AuditCommand::Export { bundle: Some(folder), hub, .. } => bundle::export(folder, hub),
-        AuditCommand::Export { after, hub, bundle: None } => export(*after, hub),
+        AuditCommand::Export { bundle: Some(folder), from, to, tenant, hub, .. } => {
+            let days = from.clone().zip(to.clone());
+            let window = days.map(|(from, to)| Window { from, to, tenant: tenant.clone() });
+            bundle::export(folder, window.as_ref(), hub)
+        }
+        AuditCommand::Export { after, hub, bundle: None, .. } => export(*after, hub),
         AuditCommand::Verify { file, key, head, .. } if file.is_dir() => bundle::check(file, key, head),
         AuditCommand::Verify { file, key, .. } if !key.is_empty() => {
             complain(format_args!("{}: expected the folder of a bundle, where a key is given", file.display()));

@@ -15,6 +15,7 @@ mod fleet;
 mod healthcheck;
 mod hub;
 mod job;
+mod ledger;
 mod load;
 mod log_level;
 mod modes;
@@ -54,6 +55,7 @@ use audit::AuditCommand;
 use demo::{DemoArgs, RegionArgs};
 use drill::{DrillArgs, DrillsArgs};
 use exit::{DONE, FAILED};
+use ledger::LedgerArgs;
 use pools::PoolsArgs;
 use promote::{PromoteArgs, PromotionsArgs};
 use regions::RegionsArgs;
@@ -163,6 +165,8 @@ enum Command {
     Drill(DrillArgs),
     /// Show the failover drills of a hub and their reports, or end one
     Drills(DrillsArgs),
+    /// Show the jobs of a hub's ledger and their histories, or erase a tenant from it
+    Ledger(LedgerArgs),
     /// Export the audit trail of a hub, or check an exported one
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -199,6 +203,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(arguments) => regions::regions(&arguments),
         Command::Pools(arguments) => pools::pools(&arguments),
+        Command::Ledger(arguments) => ledger::ledger(&arguments),
         Command::Scheduling(arguments) => scheduling::scheduling(&arguments),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
             settle::settle(&settle)

@@ -96,7 +96,7 @@ pub use audit_log::AuditKeyError;
 pub use audit_settings::AuditSettings;
 pub use body_store::BodiesError;
 pub use identity::IdentityError;
-pub use ledger::{HistoryRow, JobStatus, Step};
+pub use ledger::{HistoryRow, JobStatus, Outline, Step, day_text, read_day};
 pub use ledger_settings::LedgerSettings;
 pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};

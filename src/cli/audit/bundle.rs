@@ -4,18 +4,19 @@
 //! |---|---|
 //! | `audit.jsonl` | one row a line |
 //! | `signatures/audit-head.dsse.json` | the head over the rows, signed by the hub |
-//! | `manifest.json` | length and SHA-256 of these two |
+//! | `manifest.json` | length and SHA-256 of each file |
+//!
+//! With some days of the ledger there are the files of [`history`], too.
 
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::digest::{Context, SHA256};
-use data_encoding::HEXLOWER;
 use http::Method;
-use serde::{Deserialize, Serialize};
 
+use super::files::{HEAD, HistoryPart, MANIFEST, Manifest, ROWS, SIGNATURES, read_line, small, write};
+use super::history::{self, Window};
 use super::rows::read_rows;
 use crate::base::text::rfc3339;
 use crate::cli::arguments::HubArgs;
@@ -25,43 +26,27 @@ use crate::cli::out::{complain, say};
 use crate::evidence::{Envelope, Head, Tree, Verifier, leaf_hash};
 use crate::hub::{AuditRow, ChainError, verify};
 
-const ROWS: &str = "audit.jsonl";
-const SIGNATURES: &str = "signatures";
-const HEAD: &str = "signatures/audit-head.dsse.json";
-const MANIFEST: &str = "manifest.json";
-/// The longest row: ten texts, each of at most a few hundred bytes, of which each letter may be written as six. Units: bytes.
-const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// A longer head, key or manifest is none. Units: bytes.
-const SMALL_BYTES_MAX: u64 = 64 * 1024;
-
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Manifest {
-    /// The version of the shape of bundles.
-    version: u32,
-    files: Vec<Listed>,
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Listed {
-    name: String,
-    bytes: u64,
-    sha256: String,
-}
-
 /// Writes a bundle into a folder that is not there yet; exit code 1 where the hub does not answer or signs nothing, or the disk fails: the folder is
 /// not there then.
-pub(super) fn export(folder: &Path, hub: &HubArgs) -> u8 {
+pub(super) fn export(folder: &Path, window: Option<&Window>, hub: &HubArgs) -> u8 {
     let Some(document) = order(To::Hub(hub), Method::GET, "/v1/hub/audit/head", |it| it["payload"].is_string()) else {
         return FAILED;
     };
     let mut part = folder.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    match whole(folder, &part, &document.to_string(), hub) {
-        Ok(Some(rows)) => {
+    match whole(folder, &part, &document.to_string(), window, hub) {
+        Ok(Some((rows, None))) => {
             say(format_args!("{}: {rows} rows, and the signed head over them", folder.display()));
+            DONE
+        }
+        Ok(Some((rows, Some(part)))) => {
+            let (records, days): (u64, usize) = (part.days.iter().map(|day| day.records).sum(), part.days.len());
+            let path = folder.display();
+            say(format_args!(
+                "{path}: {rows} rows, {records} records of {days} days, {} jobs, and the signed heads",
+                part.jobs
+            ));
             DONE
         }
         Ok(None) => FAILED,
@@ -73,13 +58,19 @@ pub(super) fn export(folder: &Path, hub: &HubArgs) -> u8 {
 }
 
 /// As [`written`], into `part`, which becomes `folder`.
-fn whole(folder: &Path, part: &Path, head: &str, hub: &HubArgs) -> Result<Option<u64>, String> {
+fn whole(
+    folder: &Path,
+    part: &Path,
+    head: &str,
+    window: Option<&Window>,
+    hub: &HubArgs,
+) -> Result<Option<Written>, String> {
     let cannot = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     if folder.exists() {
         return Err(format!("{}: expected a new folder, and there is one", folder.display()));
     }
     fs::create_dir(part).map_err(|error| cannot(part, error))?;
-    let rows = written(part, head, hub);
+    let rows = written(part, head, window, hub);
     if let Ok(Some(_)) = rows {
         fs::rename(part, folder).map_err(|error| cannot(folder, error))?;
     } else {
@@ -88,8 +79,11 @@ fn whole(folder: &Path, part: &Path, head: &str, hub: &HubArgs) -> Result<Option
     rows
 }
 
-/// Writes the files. Returns the number of rows; `None` where the hub has failed, and the reason is printed.
-fn written(folder: &Path, head: &str, hub: &HubArgs) -> Result<Option<u64>, String> {
+/// The number of rows of the audit trail, and the days of the ledger.
+type Written = (u64, Option<HistoryPart>);
+
+/// Writes the files. Returns their content; `None` where the hub has failed, and the reason is printed.
+fn written(folder: &Path, head: &str, window: Option<&Window>, hub: &HubArgs) -> Result<Option<Written>, String> {
     // Nothing is proven here: the rows must be those that the hub has signed, by whichever key.
     let envelope = Envelope::read(head.as_bytes()).map_err(|error| error.to_string())?;
     let signed = Head::unverified(&envelope).map_err(|error| error.to_string())?;
@@ -117,37 +111,14 @@ fn written(folder: &Path, head: &str, hub: &HubArgs) -> Result<Option<u64>, Stri
         ));
     }
     write(&folder.join(HEAD), head)?;
-    let manifest = serde_json::to_string_pretty(&Manifest::of(folder)?).map_err(|error| error.to_string())?;
+    let part = match window.map(|window| history::export(folder, window, hub)).transpose()? {
+        Some(None) => return Ok(None),
+        part => part.flatten(),
+    };
+    let manifest = Manifest::of(folder, part.clone())?;
+    let manifest = serde_json::to_string_pretty(&manifest).map_err(|error| error.to_string())?;
     write(&folder.join(MANIFEST), &manifest)?;
-    Ok(Some(tree.size()))
-}
-
-impl Manifest {
-    /// The manifest of the files that are there.
-    fn of(folder: &Path) -> Result<Self, String> {
-        let files = [ROWS, HEAD].map(|name| listed(folder, name)).into_iter().collect::<Result<_, _>>()?;
-        Ok(Self { version: 1, files })
-    }
-}
-
-fn write(path: &Path, content: &str) -> Result<(), String> {
-    fs::write(path, format!("{content}\n")).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// A file of a bundle, as a manifest lists it.
-fn listed(folder: &Path, name: &str) -> Result<Listed, String> {
-    let cannot = |error: std::io::Error| format!("{name}: {error}");
-    let mut file = File::open(folder.join(name)).map_err(cannot)?;
-    let (mut context, mut part, mut bytes) = (Context::new(&SHA256), vec![0; 64 * 1024], 0);
-    loop {
-        let length = file.read(&mut part).map_err(cannot)?;
-        if length == 0 {
-            break;
-        }
-        context.update(&part[..length]);
-        bytes += length as u64;
-    }
-    Ok(Listed { name: name.to_owned(), bytes, sha256: HEXLOWER.encode(context.finish().as_ref()) })
+    Ok(Some((tree.size(), part)))
 }
 
 /// Checks a bundle with these public keys, and that it goes on from these earlier heads; exit code 1 for the first mistake.
@@ -194,9 +165,15 @@ fn checked(folder: &Path, keys: &[PathBuf], heads: &[PathBuf]) -> Result<String,
             rows => format!("{ROWS}: it has {rows} rows and {} were signed: rows were added", head.size),
         });
     }
-    check_manifest(folder)?;
+    let manifest = Manifest::read(folder)?;
+    let history = manifest.history.as_ref().map(|part| history::check(folder, part, &keys)).transpose()?;
+    manifest.check(folder)?;
     let (rows, log, at) = (head.size, &head.log, rfc3339(head.signed_ms));
-    Ok(format!("{rows} rows of {log} are as they were signed at {at}, and {} earlier heads agree", earlier.len()))
+    let history = history.map(|sentence| format!("\n{sentence}")).unwrap_or_default();
+    Ok(format!(
+        "{rows} rows of {log} are as they were signed at {at}, and {} earlier heads agree{history}",
+        earlier.len()
+    ))
 }
 
 /// The tree over the rows, each of which follows the one before it. Each earlier head is that of the rows up to its size.
@@ -208,7 +185,7 @@ fn read_tree(path: &Path, head: &Head, earlier: &[(&PathBuf, Head)]) -> Result<T
     // A further line is asked for once the one before it was found to follow: a changed row is named before a head that does not fit.
     let mut next = |tree: &mut Tree| {
         judge(&mut earlier, tree)?;
-        let line = read_line(&mut reader, tree.size() + 1)?;
+        let line = read_row(&mut reader, tree.size() + 1)?;
         line.iter().for_each(|line| tree.push(leaf_hash(line.as_bytes())));
         Ok::<_, String>(line)
     };
@@ -248,60 +225,13 @@ fn judge<'h>(
 }
 
 /// Line `number` without its end; `None` behind the last one. A line that is a row, but not as hubs write it, is a changed one.
-fn read_line(reader: &mut impl std::io::BufRead, number: u64) -> Result<Option<String>, String> {
-    let wrong = |cause: &str| format!("{ROWS}: line {number} {cause}");
-    let mut line = Vec::new();
-    reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| wrong(&error.to_string()))?;
-    match line.pop() {
-        None => return Ok(None),
-        Some(b'\n') => {}
-        Some(_) => return Err(wrong(&format!("has no end, or is longer than {LINE_BYTES_MAX} bytes"))),
-    }
-    let line = String::from_utf8(line).map_err(|_| wrong("is not UTF-8"))?;
-    if line.trim().is_empty() {
-        return Err(wrong("is empty"));
-    }
+fn read_row(reader: &mut impl std::io::BufRead, number: u64) -> Result<Option<String>, String> {
+    let Some(line) = read_line(reader, ROWS, number)? else { return Ok(None) };
     let row = serde_json::from_str::<AuditRow>(&line).ok().and_then(|row| row.line().ok());
     if row.is_some_and(|row| row != line) {
-        return Err(wrong("is a row that is not written as a hub writes it: a byte was added, removed or moved"));
+        return Err(format!(
+            "{ROWS}: line {number} is a row that is not written as a hub writes it: a byte was added, removed or moved"
+        ));
     }
     Ok(Some(line))
-}
-
-/// The files are those of the manifest, and no others.
-fn check_manifest(folder: &Path) -> Result<(), String> {
-    let manifest: Manifest = serde_json::from_slice(&small(&folder.join(MANIFEST))?)
-        .map_err(|error| format!("{MANIFEST}: expected the list of files of a bundle: {error}"))?;
-    if manifest.version != 1 {
-        return Err(format!("{MANIFEST}: expected version 1; a later version of the program wrote this bundle"));
-    }
-    let found = Manifest::of(folder)?;
-    if let Some(file) = found.files.iter().find(|it| !manifest.files.contains(it)) {
-        return Err(format!("{}: its bytes are not those of the manifest", file.name));
-    }
-    if manifest != found {
-        return Err(format!("{MANIFEST}: it lists further files, or some twice"));
-    }
-    for (inside, own) in [("", &[ROWS, MANIFEST, SIGNATURES][..]), (SIGNATURES, &[HEAD])] {
-        let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
-        for entry in fs::read_dir(folder.join(inside)).map_err(cannot)? {
-            let name = entry.map_err(cannot)?.file_name().to_string_lossy().into_owned();
-            let name = if inside.is_empty() { name } else { format!("{inside}/{name}") };
-            if !own.contains(&name.as_str()) {
-                return Err(format!("{name}: the bundle was made without this file"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The content of a small file.
-fn small(path: &Path) -> Result<Vec<u8>, String> {
-    let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
-    let mut content = Vec::new();
-    let length = File::open(path).map_err(cannot)?.take(SMALL_BYTES_MAX + 1).read_to_end(&mut content);
-    if length.map_err(cannot)? as u64 > SMALL_BYTES_MAX {
-        return Err(format!("{}: expected at most {SMALL_BYTES_MAX} bytes", path.display()));
-    }
-    Ok(content)
 }

@@ -3,7 +3,7 @@
 //!
 //! - [`row`] is a row of the history, [`job`] the job that rows give.
 //! - [`take`] adds the rows of a report, each once.
-//! - [`list`] and [`detail`] answer questions about jobs; [`export`] gives the rows of a day.
+//! - [`list`] and [`detail`] answer questions about jobs; [`export`] gives the rows of a day, [`outline`] the jobs of a bundle.
 //! - [`heads`] signs the days; [`keep`] drops those whose time is over, and erases tenants.
 //!
 //! Spec: source-job-orchestrator §1, §2, §4, §6; RFC 9162 §2.1.
@@ -14,6 +14,7 @@ mod heads;
 mod job;
 mod keep;
 mod list;
+mod outline;
 mod present;
 mod row;
 mod take;
@@ -24,5 +25,6 @@ pub(super) use heads::{head, sign_days};
 pub use job::Status as JobStatus;
 pub(super) use keep::{forget, prune};
 pub(super) use list::list;
-pub use row::{HistoryRow, Step};
+pub use outline::Outline;
+pub use row::{HistoryRow, Step, day_text, read_day};
 pub(super) use take::{observed, take};

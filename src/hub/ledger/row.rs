@@ -191,14 +191,16 @@ pub(super) fn name_of(change: &Change) -> String {
 }
 
 /// A day in UTC, as `2026-03-15`. `day`: since the Unix epoch.
-pub(in crate::hub) fn day_text(day: u64) -> String {
+#[must_use]
+pub fn day_text(day: u64) -> String {
     let mut text = rfc3339(day.saturating_mul(DAY_MS));
     text.truncate("2026-03-15".len());
     text
 }
 
 /// The day that a text such as `2026-03-15` names; none for another text. Days since the Unix epoch.
-pub(in crate::hub) fn read_day(text: &str) -> Option<u64> {
+#[must_use]
+pub fn read_day(text: &str) -> Option<u64> {
     let day = crate::base::text::read_rfc3339(&format!("{text}T00:00:00Z"))? / DAY_MS;
     (day_text(day) == text).then_some(day)
 }

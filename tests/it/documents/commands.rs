@@ -71,7 +71,10 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// The commands of two words.
-const TWO_WORDS: [[&str; 2]; 11] = [
+const TWO_WORDS: [[&str; 2]; 14] = [
+    ["ledger", "jobs"],
+    ["ledger", "job"],
+    ["ledger", "forget"],
     ["pools", "put"],
     ["pools", "list"],
     ["pools", "delete"],
@@ -86,8 +89,8 @@ const TWO_WORDS: [[&str; 2]; 11] = [
 ];
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
-const OTHERS: &str = "$as_owner [ bash cat cd chown curl do docker done echo export for grep install journalctl kill kubectl mkdir \
-                      openssl promtool rm sed systemctl systemd-sysusers tail true until wait";
+const OTHERS: &str = "$as_owner [ bash cat cd chown curl do docker done echo export for grep head install journalctl kill kubectl mkdir \
+                      openssl promtool rm sed systemctl systemd-sysusers tail tr true until wait";
 
 /// Whether a block is one that is not run.
 pub fn is_excepted(block: &Block) -> bool {

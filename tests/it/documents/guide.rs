@@ -20,6 +20,7 @@ pub const RUN: &[&str] = &[
     "docs/guide/first-federation.md",
     "docs/guide/hub.md",
     "docs/guide/kubernetes.md",
+    "docs/guide/ledger.md",
     "docs/guide/outcomes.md",
     "docs/guide/running.md",
     "docs/guide/upgrading.md",
@@ -175,6 +176,23 @@ fn one_hub_and_then_two_drain_a_region_for_all_sidecars_as_the_guide_says() {
     }
     let by_token = r#""caller":"token https://sso.example.com#ann","action":"switch_ended""#;
     assert!(said.has(by_token) && said.has(r#""author":"ann""#), "{}", said.all);
+}
+
+#[test]
+fn a_job_is_in_the_ledger_and_its_evidence_is_checked_as_the_guide_says() {
+    let Some(said) = run("docs/guide/ledger.md", "", &[]) else { return };
+    for expected in [
+        "invoice.send",
+        // `printf '[4711]' | sha256sum`
+        "sha256:aff632ce33d78111b4edc3289a3edaa1304db2240146476466fa01a9922f99f0",
+        "3 records of 1 days are as they were signed, 0 of them withheld; 1 jobs",
+        "Signature Verified Successfully",
+        "erased: 1 jobs of acme, the content of 3 records",
+        "the ledger has no such job in this part",
+        "3 records of 1 days are as they were signed, 3 of them withheld; 0 jobs",
+    ] {
+        assert!(said.has(expected), "{expected} is not in {}", said.all);
+    }
 }
 
 #[test]

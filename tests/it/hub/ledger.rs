@@ -23,7 +23,7 @@ fn settings(stage: &HubStage) -> String {
     format!("index: {{ region: us-east-1 }}\nledger: {{}}\naudit: {{ key: {key:?}, log: hub.test }}")
 }
 
-async fn reporting(stage: &HubStage, name: &str, more: &str) -> (Stage, Process) {
+pub(super) async fn reporting(stage: &HubStage, name: &str, more: &str) -> (Stage, Process) {
     let section = stage.section(name).replace("hub: {", "hub: { report_jobs: true, ledger: metadata,");
     let federation = Setup::default().yaml(&section).yaml(more).stage().await;
     let sidecar = Process::run(&federation.config, &INFO).await;

@@ -17,6 +17,7 @@ mod keys_history;
 mod keys_loss;
 mod later;
 mod ledger;
+mod ledger_bundle;
 mod limits;
 mod list_replicas;
 mod look_ups;

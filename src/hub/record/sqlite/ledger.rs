@@ -181,7 +181,19 @@ pub(in crate::hub::record) fn prune(
     Ok((rows + jobs) as u64)
 }
 
+/// Overwrites the erased bytes, also in the pages that become free.
 pub(in crate::hub::record) fn forget(connection: &mut Connection, tenant: &str) -> rusqlite::Result<(u64, u64)> {
+    connection.pragma_update(None, "secure_delete", true)?;
+    let forgotten = forget_some(connection, tenant);
+    connection.pragma_update(None, "secure_delete", false)?;
+    if forgotten.as_ref().is_ok_and(|(jobs, _)| *jobs == 0) {
+        // The pages of before are in the log still.
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    }
+    forgotten
+}
+
+fn forget_some(connection: &mut Connection, tenant: &str) -> rusqlite::Result<(u64, u64)> {
     let transaction = connection.transaction()?;
     let of_tenant: Vec<(i64, String, String)> = {
         let select = "SELECT rowid, job_id, region FROM ledger_job WHERE tenant = ?1 LIMIT ?2";
