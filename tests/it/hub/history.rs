@@ -41,7 +41,7 @@ impl Draw {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub enum Fault {
     KillHub(usize),
     PauseHub(usize, Duration),
     /// No sidecar reaches the hub.
@@ -53,7 +53,7 @@ enum Fault {
 }
 
 /// So many faults; in their middle the primary is lost.
-fn plan(draw: &mut Draw, faults: usize) -> Vec<Fault> {
+pub fn plan(draw: &mut Draw, faults: usize) -> Vec<Fault> {
     let mut plan: Vec<Fault> = Vec::new();
     for place in 0..faults {
         let (hub, pause) = (draw.below(2), PAUSES[draw.below(2)]);
@@ -80,10 +80,10 @@ enum Answer {
 }
 
 /// The database of the hubs.
-struct Database {
-    primary: Postgres,
-    standby: Postgres,
-    is_lost: bool,
+pub struct Database {
+    pub primary: Postgres,
+    pub standby: Postgres,
+    pub is_lost: bool,
 }
 
 impl Database {
@@ -134,7 +134,7 @@ async fn operate(stage: &HubStage, operator: u64, is_over: &Cell<bool>) -> BTree
 }
 
 /// The links of two hubs.
-struct Network {
+pub struct Network {
     /// Those of sidecars to each hub.
     to_hubs: [Link; 2],
     /// Those of each hub to the servers of its database.
@@ -143,7 +143,7 @@ struct Network {
 
 impl Network {
     /// Puts links between the hubs and everything that they speak with, and runs the hubs.
-    async fn between(stage: &mut HubStage, servers: [&Postgres; 2]) -> (Self, [Option<Hub>; 2]) {
+    pub async fn between(stage: &mut HubStage, servers: [&Postgres; 2]) -> (Self, [Option<Hub>; 2]) {
         let mut hubs = [None, None];
         let to_servers = [0, 1].map(|_| servers.map(|server| Link::to(server.listens_at())));
         for (replica, hub) in hubs.iter_mut().enumerate() {
@@ -164,7 +164,7 @@ async fn cut_for(links: &[&Link], pause: Duration) {
     links.iter().for_each(|link| link.cut(false));
 }
 
-async fn break_things(
+pub async fn break_things(
     stage: &HubStage,
     hubs: &mut [Option<Hub>; 2],
     database: &mut Database,

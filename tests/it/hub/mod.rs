@@ -18,6 +18,7 @@ mod keys_loss;
 mod later;
 mod ledger;
 mod ledger_bundle;
+mod ledger_history;
 mod limits;
 mod list_replicas;
 mod look_ups;
