@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::event_counts::EventCounts;
 use super::index::Index;
+use super::ledger_metrics;
 use super::limits::Subject;
 use super::state::Hub;
 use crate::base::SwitchKind;
@@ -106,6 +107,9 @@ fn metrics(hub: &Hub) -> String {
     }
     limit_metrics(hub, &mut out);
     index_metrics(hub, &mut out);
+    if let Some(ledger) = &hub.ledger {
+        ledger_metrics::write(&ledger.figures, &mut out);
+    }
     let dropped = hub.dropped_reports.get();
     let name = "ojs_hub_reports_dropped_total";
     let _ = write!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ use super::promotion;
 use super::record::RecordError;
 use super::regions;
 use super::replicas;
-use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, octets};
+use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, events, octets};
 use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
@@ -163,6 +163,8 @@ async fn answered(
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
         Endpoint::LedgerJobs => document(&ledger::list(&hub, &query).await?),
         Endpoint::LedgerJob => document(&ledger::detail(&hub, last(head.uri.path(), LEDGER_JOBS), &query).await?),
+        Endpoint::Dashboard => document(&ledger::dashboard(&hub)?),
+        Endpoint::DashboardFeed => events(ledger::dashboard_feed(hub)?),
         Endpoint::LedgerDays => document(&ledger::days(&hub, &query).await?),
         Endpoint::LedgerHistory => document(&ledger::history(&hub, &query).await?),
         Endpoint::LedgerHead => document(&ledger::head(&hub, &query).await?),
@@ -256,11 +258,7 @@ async fn opened_feed(
         pools: wants(WITH_POOLS),
         drills: wants(WITH_DRILLS),
     };
-    let mut response = Response::new(feed::body(hub, caller, name, known, wants));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(events(feed::body(hub, caller, name, known, wants)))
 }
 
 /// The whole body of a request, at most so many bytes.

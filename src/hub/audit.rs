@@ -6,6 +6,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
+/// The action of the row that closes a day of the ledger. Its subject has the day, how many records it has, and the root of their tree in hex.
+pub const LEDGER_CLOSED: &str = "ledger_closed";
 /// The hash before the first row.
 const FIRST: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 

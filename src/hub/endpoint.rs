@@ -116,6 +116,10 @@ pub(super) enum Endpoint {
     LedgerHistory,
     /// `GET /api/ledger/heads`: a signed head over the records of a day.
     LedgerHead,
+    /// `GET /api/dashboard/metrics`: the figures of the ledger.
+    Dashboard,
+    /// `GET /api/dashboard/feed`: the same as server-sent events.
+    DashboardFeed,
     /// `DELETE /api/ledger/tenants/{tenant}`: erases a tenant from the ledger.
     ForgetTenant,
     /// `GET /v1/hub/audit`.
@@ -169,6 +173,8 @@ impl Endpoint {
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/api/jobs" => &[(Method::GET, Self::LedgerJobs)],
             _ if path.starts_with(LEDGER_JOBS) => &[(Method::GET, Self::LedgerJob)],
+            "/api/dashboard/metrics" => &[(Method::GET, Self::Dashboard)],
+            "/api/dashboard/feed" => &[(Method::GET, Self::DashboardFeed)],
             "/api/ledger/days" => &[(Method::GET, Self::LedgerDays)],
             "/api/ledger/history" => &[(Method::GET, Self::LedgerHistory)],
             "/api/ledger/heads" => &[(Method::GET, Self::LedgerHead)],
@@ -237,7 +243,9 @@ impl Endpoint {
             | Self::Drills
             | Self::Drill
             | Self::LedgerJobs
-            | Self::LedgerJob => Need::Operator(Scope::Read),
+            | Self::LedgerJob
+            | Self::Dashboard
+            | Self::DashboardFeed => Need::Operator(Scope::Read),
             Self::SetSwitch
             | Self::EndSwitch
             | Self::Throttle

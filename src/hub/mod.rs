@@ -14,7 +14,7 @@
 //! - `jobs` takes the facts that sidecars report of jobs for the `index`, and `pulling` those of other regions from their hubs.
 //! - `events` takes facts from the event streams of the hub's region, too, for the jobs that no sidecar saw.
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
-//! - `ledger` keeps the history of jobs from the same reports, and shows and signs it; `ledger_desk` has its present state.
+//! - `ledger` keeps the history of jobs from the same reports, and shows and signs it; `ledger_desk` has its present state, `ledger_figures` its figures.
 //! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
 //! - `drill` has failover drills; `drill_desk` has the last one, and `drill_order` is its row of the record.
@@ -60,6 +60,8 @@ mod keys;
 mod lag;
 mod ledger;
 mod ledger_desk;
+mod ledger_figures;
+mod ledger_metrics;
 mod ledger_settings;
 mod limit_settings;
 mod limits;
@@ -91,7 +93,7 @@ mod tokens;
 mod twins;
 mod views;
 
-pub use audit::{AuditRow, ChainError, Verified, verify};
+pub use audit::{AuditRow, ChainError, LEDGER_CLOSED, Verified, verify};
 pub use audit_log::AuditKeyError;
 pub use audit_settings::AuditSettings;
 pub use body_store::BodiesError;

@@ -74,6 +74,15 @@ impl From<RecordError> for Refusal {
     }
 }
 
+/// Server-sent events.
+pub(super) fn events(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// A JSON document with status 200.
 pub(super) fn document(body: &Value) -> Response<Body> {
     json_response(StatusCode::OK, body)

@@ -257,6 +257,7 @@ async fn serve_loaded(
         () = drill::run(hub) => Err(RunError::Ended("drills")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
         () = ledger::sign_days(hub) => Err(RunError::Ended("signed days")),
+        () = ledger::count_depth(hub) => Err(RunError::Ended("depth of the ledger")),
         () = ledger::prune(hub) => Err(RunError::Ended("ledger")),
         () = sign_heads(hub) => Err(RunError::Ended("signed heads")),
         () = pull(hub) => Err(RunError::Ended("replication")),

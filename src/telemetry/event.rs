@@ -18,7 +18,10 @@ use tracing::{error, info, warn};
 
 use super::{Breaker, CertificateKind, FailoverReason, LineKind, Metrics, RegionMetrics, ReloadKind, ReloadResult};
 
-pub use audit::{hub_audit_head, hub_audit_unsigned, hub_ledger_head, hub_ledger_unsigned};
+pub use audit::{
+    LedgerStep, hub_audit_head, hub_audit_unsigned, hub_ledger_head, hub_ledger_unread, hub_ledger_unsigned,
+    ledger_step,
+};
 pub use discovery::{
     discovery_cache_failed, discovery_cache_ignored, discovery_changed, discovery_looked, discovery_rejected,
     discovery_unproven,

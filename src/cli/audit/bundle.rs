@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use http::Method;
 
 use super::files::{HEAD, HistoryPart, MANIFEST, Manifest, ROWS, SIGNATURES, read_line, small, write};
-use super::history::{self, Window};
+use super::history::{self, Window, With, day_log};
 use super::rows::read_rows;
 use crate::base::text::rfc3339;
 use crate::cli::arguments::HubArgs;
@@ -149,6 +149,11 @@ fn checked(folder: &Path, keys: &[PathBuf], heads: &[PathBuf]) -> Result<String,
     let head = open(&folder.join(HEAD))?;
     let mut earlier: Vec<(&PathBuf, Head)> =
         heads.iter().map(|path| Ok((path, open(path)?))).collect::<Result<_, String>>()?;
+    let manifest = Manifest::read(folder)?;
+    let of_days: Vec<_> = earlier.extract_if(.., |(_, it)| it.log.starts_with(&day_log(&head.log, ""))).collect();
+    if let Some((path, _)) = of_days.first().filter(|_| manifest.history.is_none()) {
+        return Err(named(path, &"it is a head of the ledger, and the bundle has no days of that"));
+    }
     if let Some((path, _)) = earlier.iter().find(|(_, it)| it.log != head.log) {
         return Err(named(path, &format_args!("it is a head of another log than {}", head.log)));
     }
@@ -165,14 +170,14 @@ fn checked(folder: &Path, keys: &[PathBuf], heads: &[PathBuf]) -> Result<String,
             rows => format!("{ROWS}: it has {rows} rows and {} were signed: rows were added", head.size),
         });
     }
-    let manifest = Manifest::read(folder)?;
-    let history = manifest.history.as_ref().map(|part| history::check(folder, part, &keys)).transpose()?;
+    let with = With { keys: &keys, head: &head, earlier: &of_days };
+    let history = manifest.history.as_ref().map(|part| history::check(folder, part, &with)).transpose()?;
     manifest.check(folder)?;
     let (rows, log, at) = (head.size, &head.log, rfc3339(head.signed_ms));
     let history = history.map(|sentence| format!("\n{sentence}")).unwrap_or_default();
     Ok(format!(
         "{rows} rows of {log} are as they were signed at {at}, and {} earlier heads agree{history}",
-        earlier.len()
+        heads.len()
     ))
 }
 

@@ -8,22 +8,30 @@
 //! | `throttles.jsonl` | the rows of `audit.jsonl` about switches on these days |
 //! | `signatures/ledger-DAY.dsse.json` | the signed head over the records of a day |
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use http::Method;
 use serde_json::Value;
 
 use super::derived::{each_job, each_throttle};
-use super::files::{DIGESTS, DayPart, HISTORY, HistoryPart, JOBS, THROTTLES, read_line, small, write};
+use super::files::{DIGESTS, DayPart, HISTORY, HistoryPart, JOBS, MANIFEST, ROWS, THROTTLES, read_line, small, write};
 use super::lines::{Line, Withheld};
+use crate::base::text::rfc3339;
 use crate::cli::arguments::HubArgs;
 use crate::cli::order::{To, order};
 use crate::cli::query::list;
 use crate::evidence::{Envelope, Hash, Head, Tree, Verifier};
+use crate::hub::{AuditRow, LEDGER_CLOSED, day_text, read_day};
 use crate::ojs::path_segment;
+
+/// Units: milliseconds.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+/// By how much the clocks of two hubs may differ. Units: milliseconds.
+const SKEW_MS: u64 = 5 * 60 * 1_000;
 
 /// The wanted days.
 #[derive(Debug, Clone)]
@@ -36,21 +44,29 @@ pub(super) struct Window {
 /// Writes the files of these days. `None` where the hub has failed, and the reason is printed.
 pub(super) fn export(folder: &Path, window: &Window, hub: &HubArgs) -> Result<Option<HistoryPart>, String> {
     let Window { from, to, tenant } = window;
-    let path = format!("/api/ledger/days?from={from}&to={to}");
-    let Some(document) = order(To::Hub(hub), Method::GET, &path, |it| it["days"].is_array()) else { return Ok(None) };
     let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut history = BufWriter::new(File::create_new(folder.join(HISTORY)).map_err(cannot)?);
     let mut digests = BufWriter::new(File::create_new(folder.join(DIGESTS)).map_err(cannot)?);
-    let mut days = Vec::new();
-    for day in list(&document["days"]) {
-        let name = day["day"].as_str().unwrap_or_default();
-        if day["dropped"] == true {
-            return Err(format!("{name}: the hub has dropped its records, because their time is over: begin later"));
-        }
-        let Some(part) = export_day(folder, name, tenant.as_deref(), (&mut history, &mut digests), hub)? else {
+    let (mut days, mut next) = (Vec::new(), Some(from.clone()));
+    while let Some(from) = next.take() {
+        let path = format!("/api/ledger/days?from={from}&to={to}");
+        let Some(document) = order(To::Hub(hub), Method::GET, &path, |it| it["days"].is_array()) else {
             return Ok(None);
         };
-        days.push(part);
+        for day in list(&document["days"]) {
+            let name = day["day"].as_str().unwrap_or_default();
+            if day["dropped"] == true {
+                return Err(format!(
+                    "{name}: the hub has dropped its records, because their time is over: begin later"
+                ));
+            }
+            let Some(part) = export_day(folder, name, tenant.as_deref(), (&mut history, &mut digests), hub)? else {
+                return Ok(None);
+            };
+            days.push(part);
+        }
+        let last = days.last().and_then(|part: &DayPart| read_day(&part.day));
+        next = last.filter(|_| document["more"] == true).map(|day| day_text(day + 1));
     }
     for file in [history, digests] {
         let file = file.into_inner().map_err(|error| cannot(error.into_error()))?;
@@ -139,16 +155,34 @@ fn exported(day: &str, number: u64, row: &Value) -> Result<(String, Hash), Strin
     Ok((line, leaf))
 }
 
+/// The name of the log of a day, by that of the audit trail.
+pub(super) fn day_log(trail: &str, day: &str) -> String {
+    format!("{trail}/jobs/{day}")
+}
+
+/// Checked before: the keys, the signed head of the audit trail, and earlier heads of days.
+pub(super) struct With<'c> {
+    pub(super) keys: &'c [Verifier],
+    pub(super) head: &'c Head,
+    pub(super) earlier: &'c [(&'c PathBuf, Head)],
+}
+
 /// Checks the files of these days; a sentence for the operator.
 ///
 /// Errors: the first mistake, with the record.
-pub(super) fn check(folder: &Path, part: &HistoryPart, keys: &[Verifier]) -> Result<String, String> {
+pub(super) fn check(folder: &Path, part: &HistoryPart, with: &With<'_>) -> Result<String, String> {
+    check_days(part)?;
+    let closings = closings(folder)?;
     let open =
         |name: &str| File::open(folder.join(name)).map(BufReader::new).map_err(|error| format!("{name}: {error}"));
     let (mut history, mut digests, mut number) = (open(HISTORY)?, open(DIGESTS)?, 0);
     let (mut records, mut withheld) = (0, 0);
     for day in &part.days {
-        let head = opened(folder, day, keys)?;
+        let head = opened(folder, day, with)?;
+        let log = day_log(&with.head.log, &day.day);
+        let mut earlier: Vec<&(&PathBuf, Head)> = with.earlier.iter().filter(|(_, it)| it.log == log).collect();
+        earlier.sort_by_key(|(_, it)| it.size);
+        let mut earlier = earlier.into_iter().peekable();
         let (mut tree, mut hidden) = (Tree::new(), 0);
         while tree.size() < day.records {
             number += 1;
@@ -165,12 +199,36 @@ pub(super) fn check(folder: &Path, part: &HistoryPart, keys: &[Verifier]) -> Res
             }
             hidden += u64::from(matches!(line, Line::Withheld(_)));
             tree.push(leaf);
+            while let Some((path, it)) = earlier.next_if(|(_, it)| it.size == tree.size()) {
+                if !it.is_of(&tree) {
+                    let (path, size) = (path.display(), it.size);
+                    return Err(format!(
+                        "{path}: the first {size} records of {} are not those of this earlier head",
+                        day.day
+                    ));
+                }
+            }
+        }
+        if let Some((path, it)) = earlier.next() {
+            let (path, size) = (path.display(), it.size);
+            return Err(format!(
+                "{path}: this earlier head of {} has {size} records, and the bundle has {}",
+                day.day,
+                tree.size()
+            ));
         }
         if !head.is_of(&tree) {
             let signed = head.size;
             return Err(format!(
                 "{HISTORY}: the {} records of {} are not the {signed} that were signed: some were written anew with their digests, or are missing",
                 tree.size(),
+                day.day
+            ));
+        }
+        let closed = closings.get(&day.day);
+        if closed.is_some_and(|closed| *closed != format!("{} {}", head.size, head.root)) {
+            return Err(format!(
+                "{HISTORY}: the records of {} are not those with which the audit trail has closed it",
                 day.day
             ));
         }
@@ -195,14 +253,54 @@ pub(super) fn check(folder: &Path, part: &HistoryPart, keys: &[Verifier]) -> Res
     ))
 }
 
+/// The days are in order, each once, and within the window.
+fn check_days(part: &HistoryPart) -> Result<(), String> {
+    let mut before = None;
+    for DayPart { day, .. } in &part.days {
+        let is_day = read_day(day).is_some() && (&part.from..=&part.to).contains(&day);
+        if !is_day || before.is_some_and(|before| before >= day) {
+            return Err(format!(
+                "{MANIFEST}: expected days from {} to {} in order, each once, and not {day}",
+                part.from, part.to
+            ));
+        }
+        before = Some(day);
+    }
+    Ok(())
+}
+
+/// The number of records and the root with which the audit trail has closed each day; the first ones, where a day was opened again.
+fn closings(folder: &Path) -> Result<BTreeMap<String, String>, String> {
+    let file = File::open(folder.join(ROWS)).map_err(|error| format!("{ROWS}: {error}"))?;
+    let (mut reader, mut number, mut closings) = (BufReader::new(file), 0, BTreeMap::new());
+    loop {
+        number += 1;
+        let Some(line) = read_line(&mut reader, ROWS, number)? else { return Ok(closings) };
+        let row = serde_json::from_str::<AuditRow>(&line).ok().filter(|row| row.action == LEDGER_CLOSED);
+        if let Some((day, content)) = row.as_ref().and_then(|row| row.subject.split_once(' ')) {
+            closings.entry(day.to_owned()).or_insert_with(|| content.to_owned());
+        }
+    }
+}
+
 /// The signed head of a day.
-fn opened(folder: &Path, day: &DayPart, keys: &[Verifier]) -> Result<Head, String> {
+fn opened(folder: &Path, day: &DayPart, with: &With<'_>) -> Result<Head, String> {
     let name = day.head();
     let wrong = |error: &dyn std::fmt::Display| format!("{name}: {error}");
     let envelope = Envelope::read(&small(&folder.join(&name))?).map_err(|error| wrong(&error))?;
-    let head = Head::open(&envelope, keys).map_err(|error| wrong(&error))?;
-    if !head.log.ends_with(&format!("/jobs/{}", day.day)) {
-        return Err(wrong(&format_args!("it is the head of {}, and not of {}", head.log, day.day)));
+    let head = Head::open(&envelope, with.keys).map_err(|error| wrong(&error))?;
+    let log = day_log(&with.head.log, &day.day);
+    if head.log != log {
+        return Err(wrong(&format_args!("it is the head of {}, and not of {log}", head.log)));
+    }
+    let end_ms = read_day(&day.day).map_or(u64::MAX, |day| (day + 1).saturating_mul(DAY_MS));
+    // The exporter asks for the head of the trail first; two hubs may differ by minutes.
+    if head.signed_ms.saturating_add(SKEW_MS) < end_ms.min(with.head.signed_ms) {
+        let at = [head.signed_ms, with.head.signed_ms].map(rfc3339);
+        return Err(wrong(&format_args!(
+            "it was signed at {}, before the end of its day, and the audit trail at {}: later records may be missing",
+            at[0], at[1]
+        )));
     }
     Ok(head)
 }

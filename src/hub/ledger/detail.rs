@@ -43,7 +43,7 @@ pub(in crate::hub) async fn detail(hub: &Hub, id: &str, query: &str) -> Result<V
         let rows = hub.record.ledger_history(copy, ROWS_MAX).await?;
         let mut document = shown(&saved, &job);
         document["metrics"] = metrics(&job);
-        document["leases"] = json!(leases(&rows, now_ms));
+        document["leases"] = json!(leases(&rows, job.lease_until_ms, now_ms));
         document["history"] = json!(rows.iter().map(shown_row).collect::<Vec<_>>());
         document["historyCut"] = json!(rows.len() == ROWS_MAX);
         copies.push(document);
@@ -60,7 +60,7 @@ fn metrics(job: &Job) -> Value {
     let between = |from: Option<u64>, to: Option<u64>| from.zip(to).map(|(from, to)| to.saturating_sub(from));
     json!({
         "attempts": job.attempts(),
-        "failures": job.failures,
+        "failures": job.failures(),
         "extensions": job.extensions,
         "waitMs": between(Some(job.enqueued_ms()), job.started_ms),
         "runMs": between(job.started_ms, job.ended_ms),
@@ -83,8 +83,8 @@ struct Lease {
     end: Option<(Step, String)>,
 }
 
-/// The leases, in order, each with its end. One that a later lease has followed without an end has timed out, as has one whose time is over.
-fn leases(rows: &[LedgerRow], now_ms: u64) -> Vec<Value> {
+/// The leases, in order, each with its end. `until_ms`: when the last one ends, where it is not over. One that a later lease has followed without an end has timed out, as has one whose time is over.
+fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> {
     let mut leases: BTreeMap<u64, Lease> = BTreeMap::new();
     let mut without_lease = Vec::new();
     for row in rows {
@@ -112,6 +112,10 @@ fn leases(rows: &[LedgerRow], now_ms: u64) -> Vec<Value> {
     // Of an end whose lease its sidecar did not know: the last one is over.
     if let Some((last, end)) = leases.values_mut().next_back().zip(without_lease.pop()) {
         last.end.get_or_insert(end);
+    }
+    // Extensions within a minute have one row.
+    if let Some((last, until_ms)) = leases.values_mut().next_back().zip(until_ms) {
+        last.until = Some(rfc3339(until_ms)).max(last.until.take());
     }
     let last = leases.keys().next_back().copied();
     let shown = |(began_ms, lease): (u64, Lease)| {
@@ -175,7 +179,7 @@ mod tests {
                 let text = |member: &str| it[member].as_str().unwrap_or("-").to_owned();
                 format!("{} {} {} {}", text("leaseId"), text("worker"), it["extensions"], text("end"))
             };
-            leases(rows, now_ms).into_iter().map(shown).collect()
+            leases(rows, None, now_ms).into_iter().map(shown).collect()
         };
         assert_eq!(seen(&rows, 130), ["10 a 0 retried", "50 b 1 timed_out", "120 c 0 -"]);
         assert_eq!(seen(&rows, 151).pop().unwrap(), "120 c 0 timed_out");

@@ -14,6 +14,8 @@ use crate::replica::is_text;
 
 /// Rows in one answer, each of a few hundred bytes.
 const ROWS_MAX: usize = 1_000;
+/// Days in one answer, as many as one statement of the record reads.
+const DAYS_MAX: usize = 1_000;
 
 /// `GET /api/ledger/days?from=DAY&to=DAY`: how many rows each day has, and its signed head where it is closed.
 ///
@@ -32,11 +34,13 @@ pub(in crate::hub) async fn days(hub: &Hub, query: &str) -> Result<Value, Refusa
             _ => return Err(Refusal::bad_request(format!("`{name}`: expected `from` and `to`"))),
         }
     }
-    let shown = hub.record.ledger_days(from, to).await?.into_iter().map(|it| {
+    let found = hub.record.ledger_days(from, to).await?;
+    let more = found.len() == DAYS_MAX;
+    let shown = found.into_iter().map(|it| {
         let head = it.head.as_ref().and_then(|head| serde_json::from_str::<Value>(head).ok());
         json!({ "day": day_text(it.day), "records": it.rows, "closed": it.is_closed, "dropped": it.is_dropped, "head": head })
     });
-    Ok(json!({ "days": shown.collect::<Vec<_>>() }))
+    Ok(json!({ "days": shown.collect::<Vec<_>>(), "more": more }))
 }
 
 /// `GET /api/ledger/history?day=DAY&from=NUMBER`, and `tenant`: rows of a day in order. Of a row that is withheld there is the leaf, and why:

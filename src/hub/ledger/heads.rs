@@ -7,10 +7,11 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::Value;
 
+use super::super::audit::{Entry, LEDGER_CLOSED};
 use super::super::audit_log::AuditLog;
 use super::super::follow::Failures;
 use super::super::ledger_desk::Ledger;
-use super::super::record::{LedgerDay, RecordError};
+use super::super::record::{Kept, LedgerDay, RecordError};
 use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::present::present;
@@ -43,8 +44,10 @@ enum Unsigned {
 }
 
 /// A head over the rows that a day has now.
-async fn signed(hub: &Hub, (ledger, log): (&Ledger, &AuditLog), day: &LedgerDay) -> Result<(Head, Envelope), Unsigned> {
+async fn signed(hub: &Hub, (ledger, log): (&Ledger, &AuditLog), day: u64) -> Result<(Head, Envelope), Unsigned> {
     let mut trees = ledger.trees.lock().await;
+    // Behind the lock: another task may have read further rows meanwhile.
+    let day = hub.record.ledger_days(day, day).await?.pop().unwrap_or(LedgerDay { day, ..LedgerDay::default() });
     let tree = trees.entry(day.day).or_insert_with(Tree::new);
     if tree.size() > day.rows {
         return Err(Unsigned::Back(day_text(day.day)));
@@ -83,10 +86,14 @@ pub(in crate::hub) async fn head(hub: &Hub, query: &str) -> Result<Value, Refusa
         let message = format!("the ledger has no records of {}", day_text(day));
         return Err(Refusal::new(StatusCode::NOT_FOUND, "no_records", message));
     };
+    if found.is_dropped && found.head.is_none() {
+        let message = format!("the records of {} were dropped, and none of their heads was kept", day_text(day));
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "no_records", message));
+    }
     if let Some(head) = found.head.as_ref().and_then(|head| serde_json::from_str(head).ok()) {
         return Ok(head);
     }
-    signed(hub, (ledger, log), &found).await.map(|(_, envelope)| serde_json::json!(envelope)).map_err(|error| {
+    signed(hub, (ledger, log), day).await.map(|(_, envelope)| serde_json::json!(envelope)).map_err(|error| {
         let message = error.to_string();
         match error {
             Unsigned::Record(error) => error.into(),
@@ -96,6 +103,26 @@ pub(in crate::hub) async fn head(hub: &Hub, query: &str) -> Result<Value, Refusa
             }
         }
     })
+}
+
+/// Closes a day, with a row of the audit trail: its signed heads keep the root, also where the day is opened and written anew.
+async fn close(hub: &Hub, day: u64, head: &Head, envelope: String) -> Result<(), RecordError> {
+    if hub.record.close_ledger_day(day, head.size, envelope).await? == Kept::Behind {
+        return Ok(());
+    }
+    let text = |text: &str| text.to_owned();
+    let entry = Entry {
+        unix_ms: hub.clock.unix_ms(),
+        caller: text("hub"),
+        action: LEDGER_CLOSED,
+        subject: format!("{} {} {}", day_text(day), head.size, head.root),
+        lasts_ms: None,
+        force: false,
+        reason: text("the day is over"),
+        ticket: String::new(),
+        author: String::new(),
+    };
+    hub.change(|_, _| ((), vec![entry.clone()])).await
 }
 
 /// Signs the open days each minute, and closes those that are over, for ever.
@@ -108,10 +135,10 @@ pub(in crate::hub) async fn sign_days(hub: &Hub) {
         hub.clock.sleep(SIGN_EVERY).await;
         let now_ms = hub.clock.unix_ms();
         let today = now_ms / DAY_MS;
-        let days = hub.record.ledger_days(today.saturating_sub(OPEN_DAYS_MAX), today + 1).await;
+        let days = hub.record.ledger_days(today.saturating_sub(OPEN_DAYS_MAX), i64::MAX as u64).await;
         failures.note(&days);
         for day in days.unwrap_or_default().into_iter().filter(|day| !day.is_closed) {
-            match signed(hub, (ledger, log), &day).await {
+            match signed(hub, (ledger, log), day.day).await {
                 Ok((head, envelope)) => {
                     let envelope = serde_json::json!(envelope).to_string();
                     let is_over = now_ms >= (day.day + 1).saturating_mul(DAY_MS) + CLOSE_AFTER_MS;
@@ -120,7 +147,7 @@ pub(in crate::hub) async fn sign_days(hub: &Hub) {
                         logged = (day.day, head.size);
                     }
                     if is_over {
-                        failures.note(&hub.record.close_ledger_day(day.day, head.size, envelope).await);
+                        failures.note(&close(hub, day.day, &head, envelope).await);
                         ledger.trees.lock().await.remove(&day.day);
                     }
                 }

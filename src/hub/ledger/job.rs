@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::row::HistoryRow;
 use crate::base::text::rfc3339;
 use crate::base::words;
 use crate::replica::{Change, ChangeKind, OwnedDetails};
+use crate::telemetry::event::LedgerStep;
 
 words! {
     /// The status of a job.
@@ -30,6 +32,11 @@ words! {
 }
 
 impl Status {
+    /// Whether no worker has it and one may get it.
+    pub(super) const fn is_waiting(self) -> bool {
+        matches!(self, Self::Enqueued | Self::Scheduled | Self::Retrying)
+    }
+
     /// The status after a fact: by the word of the region, else by the kind.
     fn of(change: &Change) -> Self {
         match change.state.as_deref().unwrap_or(change.kind.state()) {
@@ -70,9 +77,9 @@ pub(super) struct Job {
     pub(super) ended_ms: Option<u64>,
     pub(super) worker: Option<String>,
     pub(super) lease_until_ms: Option<u64>,
-    /// Leases that sidecars, and those that only the region have shown.
+    /// Leases, and failures, that sidecars have reported, and those that events have shown.
     leases: (u32, u32),
-    pub(super) failures: u32,
+    failures: (u32, u32),
     pub(super) extensions: u32,
     pub(super) rows: u32,
     /// The last row: its day, its number, its digest in hex.
@@ -113,7 +120,8 @@ impl Job {
                 *(if is_observed { &mut self.leases.1 } else { &mut self.leases.0 }) += 1;
             }
             ChangeKind::Extended => self.extensions += 1,
-            ChangeKind::Failed => self.failures += 1,
+            ChangeKind::Failed if change.observed_by.is_some() => self.failures.1 += 1,
+            ChangeKind::Failed => self.failures.0 += 1,
             ChangeKind::Completed | ChangeKind::Cancelled => {}
         }
         self.take_place(change, details);
@@ -153,6 +161,21 @@ impl Job {
         self.leases.0.max(self.leases.1)
     }
 
+    /// How often a worker has failed.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures.0.max(self.failures.1)
+    }
+
+    /// Takes a further extension of its present lease within a minute that has a row. Returns whether that changes it.
+    pub(super) fn extend(&mut self, change: &Change, details: &OwnedDetails) -> bool {
+        let is_present = change.kind == ChangeKind::Extended && change.lease_ms == self.present.1 && !self.present.0;
+        let is_later = is_present && self.status() == Status::Leased && details.lease_until_ms > self.lease_until_ms;
+        if is_later {
+            self.lease_until_ms = details.lease_until_ms;
+        }
+        is_later
+    }
+
     /// When it was enqueued, or first seen. Units: milliseconds since the Unix epoch.
     pub(super) fn enqueued_ms(&self) -> u64 {
         self.stored_ms.unwrap_or(self.first_ms)
@@ -161,6 +184,20 @@ impl Job {
     /// When it came into its status. Units: milliseconds since the Unix epoch.
     pub(super) fn changed_ms(&self) -> u64 {
         self.present.3
+    }
+
+    /// A step of it, as the log shows it.
+    pub(super) fn logged<'l>(&'l self, row: &'l HistoryRow) -> LedgerStep<'l> {
+        let text = |of: &'l Option<String>| of.as_deref().unwrap_or_default();
+        LedgerStep {
+            step: row.event.as_str(),
+            job_id: &row.job_id,
+            job_type: text(&self.job_type),
+            tenant: text(&self.tenant),
+            worker_id: row.worker.as_deref().unwrap_or_else(|| text(&self.worker)),
+            lease_id: text(&row.lease_id),
+            status: self.status().as_str(),
+        }
     }
 
     /// As the list shows it.
@@ -240,7 +277,7 @@ mod tests {
         let mut done = life;
         done.push((fact(ChangeKind::Completed, 0, 195), OwnedDetails::default()));
         let job = job(&done);
-        assert_eq!((job.status(), job.attempts(), job.failures, job.extensions), (Status::Succeeded, 2, 1, 1));
+        assert_eq!((job.status(), job.attempts(), job.failures(), job.extensions), (Status::Succeeded, 2, 1, 1));
         assert_eq!((job.ended_ms, job.lease_until_ms, job.worker.as_deref()), (Some(195), None, Some("b")));
     }
 
@@ -250,7 +287,7 @@ mod tests {
             let life = life();
             let shuffled: Vec<_> = order.iter().map(|at| life[*at].clone()).collect();
             let (one, other) = (job(&life), job(&shuffled));
-            let seen = |it: &Job| (it.status(), it.attempts(), it.failures, it.enqueued_ms(), it.changed_ms(), it.priority);
+            let seen = |it: &Job| (it.status(), it.attempts(), it.failures(), it.enqueued_ms(), it.changed_ms(), it.priority);
             prop_assert_eq!(seen(&one), seen(&other));
             prop_assert_eq!((one.worker, one.lease_until_ms), (other.worker, other.lease_until_ms));
         }

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::super::access::Caller;
 use super::super::audit::Entry;
 use super::super::follow::Failures;
+use super::super::record::RecordError;
 use super::super::response::Refusal;
 use super::super::state::Hub;
+use super::job::Job;
 use super::present::present;
 use super::row::DAY_MS;
 use crate::ojs::query_text;
@@ -31,8 +33,8 @@ pub(in crate::hub) async fn prune(hub: &Hub) {
     loop {
         let first_ms = hub.clock.unix_ms().saturating_sub(retention_ms);
         // A job stays for longer than its rows, which an order to forget finds by it.
-        let unchanged_ms = first_ms.saturating_sub(2 * DAY_MS);
-        let pruned = hub.record.prune_ledger(first_ms / DAY_MS, unchanged_ms).await;
+        let learned_ms = first_ms.saturating_sub(2 * DAY_MS);
+        let pruned = hub.record.prune_ledger(first_ms / DAY_MS, learned_ms).await;
         failures.note(&pruned);
         hub.clock.sleep(if pruned.is_ok_and(|dropped| dropped > 0) { PRUNE_AGAIN } else { PRUNE_EVERY }).await;
     }
@@ -65,15 +67,30 @@ pub(in crate::hub) async fn forget(hub: Rc<Hub>, caller: &Caller, tenant: &str, 
     hub.change(|_, _| ((), vec![entry("ledger_forget", format!("tenant {tenant}"))]))
         .await
         .map_err(Refusal::unchanged)?;
-    let (mut jobs, mut records, mut more) = (0, 0, true);
-    for _ in 0..PARTS_MAX {
-        let (part, lines) = hub.record.forget_ledger(tenant.clone()).await?;
-        (jobs, records, more) = (jobs + part, records + lines, part > 0);
-        if !more {
-            break;
+    // The second round finds what appends have added that had read the ledger before the first.
+    let (mut jobs, mut records, mut more) = (0, 0, false);
+    for round in 0..2 {
+        let done = erase(&hub, &tenant).await?;
+        (jobs, records, more) = (jobs + done.0, records + done.1, more || done.2);
+        if round == 0 {
+            hub.record.turn_ledger().await?;
         }
     }
     let subject = format!("tenant {tenant}: {jobs} jobs, {records} records");
     hub.change(|_, _| ((), vec![entry("ledger_forgotten", subject.clone())])).await?;
     Ok(json!({ "tenant": tenant, "jobs": jobs, "records": records, "more": more }))
+}
+
+/// Erases the jobs that a tenant has now. Returns how many jobs and lines, and whether there are more.
+async fn erase(hub: &Hub, tenant: &str) -> Result<(u64, u64, bool), RecordError> {
+    let mark = serde_json::json!(Job::kept_out(0)).to_string();
+    let (mut jobs, mut records) = (0, 0);
+    for _ in 0..PARTS_MAX {
+        let (part, lines) = hub.record.forget_ledger(tenant.to_owned(), mark.clone()).await?;
+        (jobs, records) = (jobs + part, records + lines);
+        if part == 0 {
+            return Ok((jobs, records, false));
+        }
+    }
+    Ok((jobs, records, true))
 }

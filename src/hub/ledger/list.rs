@@ -26,6 +26,7 @@ const STATEMENTS_MAX: usize = 20;
 #[derive(Debug)]
 struct Asked {
     query: LedgerQuery,
+    job_type: Option<String>,
     status: Option<Status>,
     region: Option<RegionId>,
     limit: usize,
@@ -36,7 +37,7 @@ impl Asked {
     fn read(text: &str) -> Result<Self, Refusal> {
         let wrong = |name: &str, expected: &str| Refusal::bad_request(format!("`{name}`: expected {expected}"));
         let query = LedgerQuery { to_ms: i64::MAX as u64, ..LedgerQuery::default() };
-        let mut asked = Self { query, status: None, region: None, limit: JOBS_USUAL };
+        let mut asked = Self { query, job_type: None, status: None, region: None, limit: JOBS_USUAL };
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = query_text(value);
@@ -46,7 +47,7 @@ impl Asked {
             let time = || read_rfc3339(&value).ok_or_else(|| wrong(name, "a time, such as 2026-03-15T10:30:00Z"));
             match name {
                 "tenant" => asked.query.tenant = Some(value),
-                "jobType" => asked.query.job_type = Some(value),
+                "jobType" => asked.job_type = Some(value),
                 "from" => asked.query.from_ms = time()?,
                 "to" => asked.query.to_ms = time()?,
                 "region" => {
@@ -81,7 +82,8 @@ impl Asked {
         let job = read_job(saved)?;
         let is_here = self.region.as_ref().is_none_or(|region| region.as_str() == saved.region);
         let is_in = self.status.is_none_or(|status| status == job.status());
-        Ok(Some(job).filter(|job| !job.is_off && is_here && is_in))
+        let is_of = self.job_type.is_none() || self.job_type == saved.job_type;
+        Ok(Some(job).filter(|job| !job.is_off && is_here && is_in && is_of))
     }
 }
 
@@ -149,7 +151,7 @@ fn read_cursor(text: &str) -> Option<LedgerPlace> {
     let (enqueued_ms, behind) = text.split_once(' ')?;
     let (region, job_id) = behind.split_once(' ')?;
     let enqueued_ms: u64 = enqueued_ms.parse().ok().filter(|ms| i64::try_from(*ms).is_ok())?;
-    Some((enqueued_ms, job_id.to_owned(), region.to_owned()))
+    (is_text(job_id) && is_text(region)).then(|| (enqueued_ms, job_id.to_owned(), region.to_owned()))
 }
 
 #[cfg(test)]

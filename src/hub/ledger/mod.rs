@@ -3,11 +3,12 @@
 //!
 //! - [`row`] is a row of the history, [`job`] the job that rows give.
 //! - [`take`] adds the rows of a report, each once.
-//! - [`list`] and [`detail`] answer questions about jobs; [`export`] gives the rows of a day, [`outline`] the jobs of a bundle.
+//! - [`list`] and [`detail`] answer questions about jobs, [`dashboard`] has figures for a console; [`export`] gives the rows of a day, [`outline`] the jobs of a bundle.
 //! - [`heads`] signs the days; [`keep`] drops those whose time is over, and erases tenants.
 //!
 //! Spec: source-job-orchestrator §1, §2, §4, §6; RFC 9162 §2.1.
 
+mod dashboard;
 mod detail;
 mod export;
 mod heads;
@@ -19,6 +20,7 @@ mod present;
 mod row;
 mod take;
 
+pub(super) use dashboard::{count_depth, feed as dashboard_feed, metrics as dashboard};
 pub(super) use detail::detail;
 pub(super) use export::{days, history};
 pub(super) use heads::{head, sign_days};

@@ -151,7 +151,7 @@ impl HistoryRow {
             event: Step::of(change, details),
             at: rfc3339(change.at_ms),
             learned_at: rfc3339(learned_ms),
-            lease_id: (change.lease_ms > 0).then(|| change.lease_ms.to_string()),
+            lease_id: lease_of(change).map(|lease_ms| lease_ms.to_string()),
             lease_until: details.lease_until_ms.map(rfc3339),
             worker: details.worker.clone(),
             state: change.state.clone(),
@@ -178,6 +178,12 @@ impl HistoryRow {
     pub fn line(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
+}
+
+/// The lease of a fact, where it is known. A failure without one has its own time in the place of the lease, so that failures differ.
+fn lease_of(change: &Change) -> Option<u64> {
+    let is_own_time = change.kind == ChangeKind::Failed && change.lease_ms == change.at_ms;
+    Some(change.lease_ms).filter(|lease_ms| *lease_ms > 0 && !is_own_time)
 }
 
 /// The name of the row of a fact: two reports of one step have the same one.

@@ -9,12 +9,14 @@ use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 
 use super::super::ledger_desk::Ledger;
+use super::super::ledger_figures::{Subject, Taken};
 use super::super::record::{Kept, LedgerAppend, LedgerJob, LedgerName, LedgerRow, RecordError};
 use super::super::state::Hub;
 use super::job::Job;
-use super::row::{DAY_MS, HistoryRow, name_of};
+use super::row::{DAY_MS, HistoryRow, Step, name_of};
 use crate::evidence::leaf_hash;
 use crate::replica::{Change, ChangeKind, OwnedDetails, ReportedChange};
+use crate::telemetry::event;
 
 /// Tries of one append while other hubs add rows: they are few, and each of their appends is one statement.
 const TRIES_MAX: usize = 16;
@@ -64,21 +66,24 @@ async fn append(hub: &Hub, ledger: &Ledger, mut reported: Vec<Reported>, by: Opt
             day = state.closed + 1;
             state = hub.record.ledger_state(day, names.clone()).await?;
         }
-        let jobs = std::mem::take(&mut state.jobs).into_iter().map(|it| {
-            let job = serde_json::from_str(&it.document).map_err(|_| RecordError::Content("a job of a later version"));
-            job.map(|job: Job| ((it.job_id, it.region), job))
+        // One that only a later version reads begins anew: its reports must not stand in the way of all others.
+        let jobs = std::mem::take(&mut state.jobs).into_iter().filter_map(|it| {
+            let job = serde_json::from_str::<Job>(&it.document).inspect_err(|_| event::hub_ledger_unread(&it.job_id));
+            Some(((it.job_id, it.region), job.ok()?))
         });
         let known: BTreeSet<LedgerName> = state.known.into_iter().collect();
-        let mut adding =
-            Adding { day, from: state.rows, now_ms, jobs: jobs.collect::<Result<_, _>>()?, ..Adding::new(known) };
+        let (change, from) = (state.change, state.rows);
+        let mut adding = Adding { change, day, from, now_ms, jobs: jobs.collect(), ..Adding::new(known) };
         for it in &reported {
             adding.add(it, by);
         }
+        let taken = std::mem::take(&mut adding.taken);
         let append = adding.append();
         if append.rows.is_empty() && append.jobs.is_empty() {
             return Ok(());
         }
         if hub.record.append_ledger(append).await? == Kept::Kept {
+            ledger.figures.note(taken, now_ms);
             return Ok(());
         }
     }
@@ -92,6 +97,7 @@ fn named(change: &Change) -> LedgerName {
 /// The rows of one append.
 #[derive(Debug, Default)]
 struct Adding {
+    change: u64,
     day: u64,
     from: u64,
     now_ms: u64,
@@ -99,6 +105,10 @@ struct Adding {
     jobs: BTreeMap<(String, String), Job>,
     changed: BTreeSet<(String, String)>,
     rows: Vec<LedgerRow>,
+    /// The copies that are kept out of the ledger although it has rows of them.
+    erased: Vec<(String, String)>,
+    /// For the figures.
+    taken: Vec<Taken>,
 }
 
 impl Adding {
@@ -110,22 +120,30 @@ impl Adding {
     fn add(&mut self, reported: &Reported, by: Option<&str>) {
         let Reported { change, details } = reported;
         let copy = (change.job_id.clone(), change.region.as_str().to_owned());
-        let job = self.jobs.get(&copy);
-        let is_kept_out = job.is_some_and(|job| job.is_off);
-        match (details, job) {
-            _ if is_kept_out => return,
-            (None, None) if change.kind == ChangeKind::Created => {
+        let name = named(change);
+        let is_known = self.known.contains(&name);
+        match (details, self.jobs.get_mut(&copy)) {
+            (_, Some(job)) if job.is_off => return,
+            // Its worker's sidecar was heard before the one that keeps it out.
+            (None, before) if change.kind == ChangeKind::Created && !is_known => {
+                if before.is_some() {
+                    self.erased.push(copy.clone());
+                }
                 self.jobs.insert(copy.clone(), Job::kept_out(change.at_ms));
                 self.changed.insert(copy);
                 return;
             }
             (None, None) => return,
+            (Some(details), Some(job)) if is_known => {
+                if job.extend(change, details) {
+                    self.changed.insert(copy);
+                }
+                return;
+            }
+            _ if is_known => return,
             _ => {}
         }
-        let name = named(change);
-        if !self.known.insert(name.clone()) {
-            return;
-        }
+        self.known.insert(name.clone());
         let (none, number) = (OwnedDetails::default(), self.from + self.rows.len() as u64);
         let details = details.as_ref().unwrap_or(&none);
         let row = HistoryRow::of(change, details, by, self.now_ms, salt());
@@ -138,12 +156,20 @@ impl Adding {
         let job = self.jobs.entry(copy.clone()).or_default();
         job.take(change, details);
         job.last = (self.day, number, HEXLOWER.encode(&leaf));
+        let latency_ms = change.at_ms.saturating_sub(job.enqueued_ms());
+        self.taken.push(Taken {
+            subject: Subject::new(job.job_type.as_deref(), job.tenant.as_deref()),
+            step: row.event,
+            latency_ms: (row.event == Step::Succeeded).then_some(latency_ms),
+        });
+        event::ledger_step(&job.logged(&row));
         self.rows.push(LedgerRow { day: self.day, number, name, leaf: leaf.to_vec(), line: Some(line), of_job: None });
         self.changed.insert(copy);
     }
 
     fn append(mut self) -> LedgerAppend {
-        let jobs = self.changed.into_iter().filter_map(|copy| {
+        let changed = std::mem::take(&mut self.changed);
+        let jobs = changed.into_iter().filter_map(|copy| {
             let job = self.jobs.remove(&copy)?;
             let (job_id, region) = copy;
             Some(LedgerJob {
@@ -153,12 +179,14 @@ impl Adding {
                 job_type: job.job_type.clone(),
                 is_bound: job.bound.unwrap_or(false),
                 enqueued_ms: job.enqueued_ms(),
-                changed_ms: if job.is_off { job.first_ms } else { job.changed_ms() },
+                is_waiting: !job.is_off && job.status().is_waiting(),
+                learned_ms: self.now_ms,
                 document: serde_json::json!(job).to_string(),
             })
         });
         let jobs = jobs.collect();
-        LedgerAppend { day: self.day, from: self.from, rows: self.rows, jobs }
+        let Self { change, day, from, rows, erased, .. } = self;
+        LedgerAppend { change, day, from, rows, jobs, erased }
     }
 }
 

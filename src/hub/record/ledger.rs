@@ -52,10 +52,12 @@ pub(in crate::hub) struct LedgerJob {
     pub(in crate::hub) job_type: Option<String>,
     /// Whether it is bound to some regions.
     pub(in crate::hub) is_bound: bool,
+    /// Whether no worker has it and one may get it.
+    pub(in crate::hub) is_waiting: bool,
     /// Units: milliseconds since the Unix epoch.
     pub(in crate::hub) enqueued_ms: u64,
-    /// Units: milliseconds since the Unix epoch.
-    pub(in crate::hub) changed_ms: u64,
+    /// When the ledger got its last row. Units: milliseconds since the Unix epoch.
+    pub(in crate::hub) learned_ms: u64,
     /// All else, as JSON.
     pub(in crate::hub) document: String,
 }
@@ -63,6 +65,8 @@ pub(in crate::hub) struct LedgerJob {
 /// The state that an append begins with.
 #[derive(Debug, Default)]
 pub(in crate::hub) struct LedgerState {
+    /// Rises with each append and each erasure.
+    pub(in crate::hub) change: u64,
     /// The last closed day, or 0.
     pub(in crate::hub) closed: u64,
     /// The rows of the asked day.
@@ -76,12 +80,22 @@ pub(in crate::hub) struct LedgerState {
 /// Rows behind the last one of a day, with the jobs that they change.
 #[derive(Debug, Clone)]
 pub(in crate::hub) struct LedgerAppend {
+    /// That of the state that it begins with.
+    pub(in crate::hub) change: u64,
     pub(in crate::hub) day: u64,
     /// How many rows the day had.
     pub(in crate::hub) from: u64,
     pub(in crate::hub) rows: Vec<LedgerRow>,
     pub(in crate::hub) jobs: Vec<LedgerJob>,
+    /// The copies whose lines are erased, by id and region: their sidecar keeps them out of the ledger.
+    pub(in crate::hub) erased: Vec<(String, String)>,
 }
+
+/// Jobs that wait, of which no more than so many are counted.
+pub(in crate::hub) const LEDGER_COUNTED_MAX: u64 = 200_000;
+
+/// How many jobs of a type and a tenant wait.
+pub(in crate::hub) type LedgerDepth = (Option<String>, Option<String>, u64);
 
 /// A place in the list of jobs, the newest first: when it was enqueued, its id, its region.
 pub(in crate::hub) type LedgerPlace = (u64, String, String);
@@ -90,7 +104,6 @@ pub(in crate::hub) type LedgerPlace = (u64, String, String);
 #[derive(Debug, Clone, Default)]
 pub(in crate::hub) struct LedgerQuery {
     pub(in crate::hub) tenant: Option<String>,
-    pub(in crate::hub) job_type: Option<String>,
     /// When they were enqueued: from, and before. Units: milliseconds since the Unix epoch.
     pub(in crate::hub) from_ms: u64,
     pub(in crate::hub) to_ms: u64,

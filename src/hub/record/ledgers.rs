@@ -1,6 +1,6 @@
 //! The ledger of jobs in a record: its history, a row for each step of a job, and the jobs that follow from it.
 
-use super::ledger::{LedgerAppend, LedgerDay, LedgerJob, LedgerName, LedgerQuery, LedgerRow, LedgerState};
+use super::ledger::{LedgerAppend, LedgerDay, LedgerDepth, LedgerJob, LedgerName, LedgerQuery, LedgerRow, LedgerState};
 use super::{Kept, Record, RecordError, postgres, sqlite};
 
 /// Calls the function of either engine.
@@ -29,7 +29,7 @@ impl Record {
         of_either!(self, state(day, names))
     }
 
-    /// Adds rows and keeps the jobs, all or nothing. Nothing is kept where the day has other rows by now, or is closed.
+    /// Adds rows and keeps the jobs, all or nothing. Nothing is kept where the ledger has changed by now, or the day is closed.
     ///
     /// Errors: [`RecordError`]; it may have been kept, and the names of the rows say so.
     pub(in crate::hub) async fn append_ledger(&self, append: LedgerAppend) -> Result<Kept, RecordError> {
@@ -48,6 +48,13 @@ impl Record {
     /// Errors: [`RecordError`].
     pub(in crate::hub) async fn ledger_job(&self, job_id: String) -> Result<Vec<LedgerJob>, RecordError> {
         of_either!(self, copies(job_id))
+    }
+
+    /// How many jobs wait, by type and tenant, most first; at most so many kinds, and of the first [`super::ledger::LEDGER_COUNTED_MAX`] jobs.
+    ///
+    /// Errors: [`RecordError`].
+    pub(in crate::hub) async fn ledger_depth(&self) -> Result<Vec<LedgerDepth>, RecordError> {
+        of_either!(self, depth())
     }
 
     /// The rows of a copy of a job, in order, at most so many.
@@ -104,17 +111,25 @@ impl Record {
         of_either!(self, close(day, rows, head))
     }
 
-    /// Drops some of the rows of the days before one, and of the jobs that have not changed since a time. Returns how many.
+    /// Drops some of the rows of the days before one, and of the jobs that have had no row since a time. Returns how many.
     ///
     /// Errors: [`RecordError`].
-    pub(in crate::hub) async fn prune_ledger(&self, before_day: u64, unchanged_ms: u64) -> Result<u64, RecordError> {
-        of_either!(self, prune(before_day, unchanged_ms))
+    pub(in crate::hub) async fn prune_ledger(&self, before_day: u64, learned_ms: u64) -> Result<u64, RecordError> {
+        of_either!(self, prune(before_day, learned_ms))
     }
 
-    /// Drops some jobs of a tenant, and erases the lines of their rows; the leaves stay. Returns how many jobs and lines.
+    /// Erases some jobs of a tenant, and the lines of their rows; the leaves stay, and a mark, so that later steps of them add nothing. Returns how many
+    /// jobs and lines. `mark`: the document that a job has from then on.
     ///
     /// Errors: [`RecordError`]; some may have been erased.
-    pub(in crate::hub) async fn forget_ledger(&self, tenant: String) -> Result<(u64, u64), RecordError> {
-        of_either!(self, forget(tenant))
+    pub(in crate::hub) async fn forget_ledger(&self, tenant: String, mark: String) -> Result<(u64, u64), RecordError> {
+        of_either!(self, forget(tenant, mark))
+    }
+
+    /// Lets every append fail that has read the ledger before.
+    ///
+    /// Errors: [`RecordError`]; it may have been done.
+    pub(in crate::hub) async fn turn_ledger(&self) -> Result<(), RecordError> {
+        of_either!(self, turn())
     }
 }

@@ -252,8 +252,7 @@ pub(crate) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: 
 
 /// The description of a job that is about to be sent, with the regions that it may go to where the hub is to get its bytes.
 pub(crate) fn described(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decision) -> Option<Description> {
-    let described = proxy.shared.described(envelope, decision)?;
-    let described = if proxy.shared.outbox.is_ledger() { ledgered(proxy, envelope, described) } else { described };
+    let described = described_bare(proxy, envelope, decision)?;
     let is_wanted = proxy.shared.replicated.iter().any(|queue| queue.matches(envelope.queue()));
     // A replica is the copy of a job that its own region has.
     if !is_wanted || decision.pinned || envelope.attributes().replicated_from.is_some() {
@@ -267,6 +266,12 @@ pub(crate) fn described(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decis
             described.with_reach(Reach::Only(regions.into_iter().map(|index| view.region(index).id.clone()).collect()))
         }
     })
+}
+
+/// The same of a job whose bytes the hub does not get.
+pub(crate) fn described_bare(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decision) -> Option<Description> {
+    let described = proxy.shared.described(envelope, decision)?;
+    Some(if proxy.shared.outbox.is_ledger() { ledgered(proxy, envelope, described) } else { described })
 }
 
 /// The same without a part for the ledger, where the configuration or a rule says so.

@@ -76,7 +76,10 @@ impl Shared {
     /// A job was found stored whose answer was lost.
     pub(crate) fn saw_found(&self, job_id: &str, federation_id: Option<&str>, region: &RegionId) {
         if self.outbox.is_on() {
-            let details = self.outbox.is_ledger().then(Details::default);
+            // Where rules differ it is not known whether the ledger has it: it is kept out.
+            let is_ledgered =
+                self.outbox.is_ledger() && self.config.routing.rules.iter().all(|rule| rule.ledger.is_none());
+            let details = is_ledgered.then(Details::default);
             self.outbox.add(&Seen { federation_id, details, ..self.seen(ChangeKind::Created, job_id, region) });
         }
     }

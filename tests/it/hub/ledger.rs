@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::INFO;
 use super::postgres::Postgres;
-use super::stage::{HubStage, status};
+use super::stage::{Hub, HubStage, status};
 use crate::support::{Process, Setup, Stage, eventually, pinned};
 
 const CANARY: &str = "canary-of-the-arguments";
@@ -100,7 +100,7 @@ async fn follows_a_life(stage: &mut HubStage) {
     sidecar.wait_for_line("ojs.federation.hub_lost").await;
     says(&sidecar, "heartbeat", &id).await;
     says(&sidecar, "ack", &id).await;
-    let _hub = stage.again(0).await;
+    let hub = stage.again(0).await;
     let copy = recorded(stage, &id, "succeeded").await;
     assert_eq!(events(&copy), ["enqueued", "leased", "extended", "succeeded"]);
     assert_eq!((&copy["leases"][0]["end"], &copy["metrics"]["attempts"]), (&json!("succeeded"), &json!(1)));
@@ -124,6 +124,7 @@ async fn follows_a_life(stage: &mut HubStage) {
     let copy = recorded(stage, first, "enqueued").await;
     assert!(copy["payloadDigest"].is_string() && copy["tenant"] == "acme", "{copy}");
     lists(stage).await;
+    dashboard(stage, &hub).await;
     drop((federation, sidecar));
 }
 
@@ -154,6 +155,28 @@ async fn lists(stage: &HubStage) {
     assert_eq!(get(stage, "/api/jobs/none").await.0, 404);
     let (_, head) = get(stage, &format!("/api/ledger/heads?day={}", today(stage).await)).await;
     assert_eq!(head["payloadType"], "application/vnd.in-toto+json");
+}
+
+/// The figures of the steps that this hub took since its start, as a document, as an event, and as metrics.
+async fn dashboard(stage: &HubStage, hub: &Hub) {
+    let (status, shown) = get(stage, "/api/dashboard/metrics").await;
+    assert_eq!(status, 200, "{shown}");
+    let of_acme = |subjects: &Value| {
+        subjects.as_array().unwrap().iter().find(|it| it["tenant"] == "acme" && it["jobType"] == "mail.send").cloned()
+    };
+    let subject = of_acme(&shown["subjects"]).unwrap();
+    assert_eq!((&subject["steps"]["succeeded"], &subject["latency"]["jobs"]), (&json!(1), &json!(1)), "{subject}");
+    assert!(shown["minutes"].as_array().is_some_and(|minutes| !minutes.is_empty()), "{shown}");
+    let metrics = hub.admin.get("/metrics").await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    for line in [
+        "lease_extensions_total{jobType=\"mail.send\",tenant=\"acme\"} 1",
+        "job_failures_total{jobType=\"mail.send\",tenant=\"other\"} 1",
+        "job_retry_total{jobType=\"mail.send\",tenant=\"other\"} 1",
+        "job_latency_seconds_count{jobType=\"mail.send\",tenant=\"acme\"} 1",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line} is not in {metrics}");
+    }
 }
 
 /// The only day that has records.

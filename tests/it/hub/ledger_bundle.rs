@@ -162,6 +162,19 @@ async fn a_tenant_that_is_erased_leaves_digests_and_every_earlier_head_holds() {
     assert!(verified.code == Some(0) && verified.stdout.contains("3 of them withheld; 2 jobs"), "{}", verified.all());
     assert!(!fs::read_to_string(after.join("history.jsonl")).unwrap().contains("acme"));
     assert_eq!(lines(&before, "history.sha256"), lines(&after, "history.sha256"));
+    let (key, earlier) =
+        (world.key.to_str().unwrap(), before.join(format!("signatures/ledger-{}.dsse.json", world.day)));
+    let words = ["audit", "verify", after.to_str().unwrap(), "--key", key, "--head", earlier.to_str().unwrap()];
+    let verified = command(&words, &[], "");
+    assert!(verified.code == Some(0) && verified.stdout.contains("and 1 earlier heads agree"), "{}", verified.all());
+    // A step that is reported later brings nothing of the tenant back.
+    let fetch = json!({ "queues": ["default"], "worker_id": "late", "count": 4 }).to_string();
+    let fetched = world.sidecar.client.post("/ojs/v1/workers/fetch", fetch).await.json();
+    assert_eq!(fetched["jobs"].as_array().map(Vec::len), Some(4), "{fetched}");
+    for job in fetched["jobs"].as_array().unwrap().iter().filter(|job| job["meta"]["tenant_id"] == "other") {
+        recorded(&world.stage, job["id"].as_str().unwrap(), "leased").await;
+    }
+    assert_eq!(get(&world.stage, "/api/jobs").await.1["jobs"].as_array().map(Vec::len), Some(3));
     let trail = fs::read_to_string(after.join("audit.jsonl")).unwrap();
     assert!(trail.contains("ledger_forget") && trail.contains("GDPR-1"), "{trail}");
     // The history of the erased tenant is in no page of the file; the index has its own time.
@@ -175,7 +188,7 @@ async fn a_tenant_that_is_erased_leaves_digests_and_every_earlier_head_holds() {
         world.stage.command("eve", &[&["ledger", "forget", "--tenant", "other"][..], &grounds].concat()).await;
     assert!(refused.code == Some(1) && refused.all().contains("needs the scope operate"), "{}", refused.all());
     let listed = world.stage.command("ann", &["ledger", "jobs", "--tenant", "other"]).await;
-    assert_eq!(listed.stdout.matches("enqueued").count(), 2, "{}", listed.all());
+    assert_eq!(listed.stdout.matches("leased").count(), 2, "{}", listed.all());
     drop(world.sidecar);
 }
 
@@ -227,7 +240,7 @@ async fn each_kind_of_tampering_is_named() {
         (
             "signed",
             &|folder| assert!(fs::copy(folder.join("signatures/audit-head.dsse.json"), folder.join(&head)).is_ok()),
-            "it is the head of hub.test, and not of DAY",
+            "it is the head of hub.test, and not of hub.test/jobs/DAY",
         ),
         ("file", &|folder| fs::write(folder.join("more"), "x").unwrap(), "more: the bundle was made without this file"),
     ];
@@ -242,6 +255,20 @@ async fn each_kind_of_tampering_is_named() {
             found.all()
         );
     }
+    let doubled = |folder: &Path| {
+        for file in ["history.jsonl", "history.sha256"] {
+            rewrite(folder, file, |all| all.extend(all.clone()));
+        }
+        let path = folder.join("manifest.json");
+        let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let day = manifest["history"]["days"][0].clone();
+        manifest["history"]["days"].as_array_mut().unwrap().push(day);
+        fs::write(path, manifest.to_string()).unwrap();
+    };
+    let folder = world.stage.path("day-twice");
+    tampered(&whole, &folder, &doubled);
+    let found = world.verify(&folder);
+    assert!(found.code == Some(1) && found.all().contains("in order, each once"), "{}", found.all());
     let folder = world.stage.path("manifest");
     tampered(&whole, &folder, &|_| {});
     rewrite(&folder, "jobs.jsonl", |_| {});

@@ -31,7 +31,8 @@ fn off(change: Change) -> Reported {
 fn added(known: BTreeSet<LedgerName>, jobs: &[LedgerJob], reported: &[Reported]) -> LedgerAppend {
     let jobs =
         jobs.iter().map(|it| ((it.job_id.clone(), it.region.clone()), super::super::list::read_job(it).unwrap()));
-    let mut adding = Adding { day: 3, from: 7, now_ms: 3 * DAY_MS, jobs: jobs.collect(), ..Adding::new(known) };
+    let mut adding =
+        Adding { change: 5, day: 3, from: 7, now_ms: 3 * DAY_MS, jobs: jobs.collect(), ..Adding::new(known) };
     reported.iter().for_each(|it| adding.add(it, Some("pod:1")));
     adding.append()
 }
@@ -69,4 +70,34 @@ fn the_sidecar_that_enqueues_a_job_decides_whether_it_is_in_the_ledger() {
     assert!(unknown.rows.is_empty() && unknown.jobs.is_empty());
     let early = added(BTreeSet::new(), &[], &[on(fact("m", ChangeKind::Completed, 0, 30))]);
     assert_eq!(early.rows.len(), 1, "its enqueue may be reported later");
+}
+
+#[test]
+fn a_job_that_is_kept_out_is_erased_where_its_worker_was_heard_first() {
+    let early = added(BTreeSet::new(), &[], &[on(fact("j", ChangeKind::Leased, 20, 20))]);
+    assert_eq!((early.rows.len(), early.erased.len()), (1, 0));
+    let late = added(BTreeSet::new(), &early.jobs, &[off(fact("j", ChangeKind::Created, 0, 10))]);
+    assert_eq!((late.rows.len(), late.erased), (0, vec![("j".to_owned(), "eu".to_owned())]));
+    assert!(!late.jobs[0].document.contains("acme"));
+    let later = added(BTreeSet::new(), &late.jobs, &[on(fact("j", ChangeKind::Completed, 20, 30))]);
+    assert!(later.rows.is_empty() && later.jobs.is_empty(), "and stays out");
+    let described = added(BTreeSet::new(), &[], &[on(fact("k", ChangeKind::Created, 0, 10))]);
+    let known = described.rows.iter().map(|it| it.name.clone()).collect();
+    let again = added(known, &described.jobs, &[off(fact("k", ChangeKind::Created, 0, 10))]);
+    assert!(again.erased.is_empty(), "another report of the same step takes nothing away");
+}
+
+#[test]
+fn a_further_extension_within_a_minute_moves_the_end_of_the_lease_without_a_row() {
+    let extended = |at_ms, until_ms| Reported {
+        change: fact("j", ChangeKind::Extended, 20, at_ms),
+        details: Some(OwnedDetails { lease_until_ms: Some(until_ms), ..OwnedDetails::default() }),
+    };
+    let first = added(BTreeSet::new(), &[], &[on(fact("j", ChangeKind::Leased, 20, 20)), extended(30, 60)]);
+    let known: BTreeSet<LedgerName> = first.rows.iter().map(|it| it.name.clone()).collect();
+    let second = added(known.clone(), &first.jobs, &[extended(50, 80)]);
+    assert_eq!((second.rows.len(), second.jobs.len()), (0, 1));
+    assert!(second.jobs[0].document.contains("\"lease_until_ms\":80"), "{}", second.jobs[0].document);
+    let again = added(known, &second.jobs, &[extended(50, 80)]);
+    assert!(again.jobs.is_empty(), "a repetition changes nothing");
 }

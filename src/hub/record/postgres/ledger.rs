@@ -7,37 +7,44 @@ use tokio_postgres::types::{ToSql, Type};
 use super::super::super::postgres_settings::PostgresSettings;
 use super::super::content::{Kept, RecordError};
 use super::super::ledger::{
-    LEDGER_AT_ONCE, LedgerAppend, LedgerDay, LedgerJob, LedgerName, LedgerQuery, LedgerRow, LedgerState,
+    LEDGER_AT_ONCE, LEDGER_COUNTED_MAX, LedgerAppend, LedgerDay, LedgerDepth, LedgerJob, LedgerName, LedgerQuery,
+    LedgerRow, LedgerState,
 };
 use super::super::postgres_error::PostgresError;
 use super::line::{Line, Value};
 use super::values::{number, signed, text};
 
 const DAY: &str = "
-SELECT (SELECT coalesce(max(day), 0) FROM ojs_hub_ledger_day WHERE is_closed),
+SELECT (SELECT coalesce(max(day), 0) FROM ojs_hub_ledger_day WHERE is_closed), (SELECT change FROM ojs_hub_ledger_turn),
   coalesce((SELECT rows FROM ojs_hub_ledger_day WHERE day = $1), 0)";
 
 const KNOWN: &str = "
 SELECT job_id, region, name FROM ojs_hub_job_history
 JOIN json_populate_recordset(NULL::ojs_hub_job_history, $1::json) AS asked USING (job_id, region, name)";
 
-/// One statement, so that rows, their number and the jobs are kept together. The row of the day is locked by its update: of two hubs
-/// that add rows behind the same one, the second finds another number of rows.
+/// One statement, so that rows, their number and the jobs are kept together. The turn is locked by its update: of two hubs that have read the
+/// same state, the second finds another turn.
 const APPEND: &str = "
-WITH opened AS (
+WITH turned AS (
+  UPDATE ojs_hub_ledger_turn SET change = change + 1 WHERE change = $6 RETURNING 1),
+opened AS (
   INSERT INTO ojs_hub_ledger_day AS known (day, rows, is_closed, is_dropped)
-  SELECT $1, $3, false, false WHERE $2 = 0 OR EXISTS (SELECT 1 FROM ojs_hub_ledger_day WHERE day = $1)
+  SELECT $1, $3, false, false FROM turned WHERE $2 = 0 OR EXISTS (SELECT 1 FROM ojs_hub_ledger_day WHERE day = $1)
   ON CONFLICT (day) DO UPDATE SET rows = excluded.rows WHERE known.rows = $2 AND NOT known.is_closed RETURNING day),
 added AS (
   INSERT INTO ojs_hub_job_history (day, number, job_id, region, name, leaf, line)
   SELECT asked.day, number, job_id, region, name, leaf, line
   FROM opened, json_populate_recordset(NULL::ojs_hub_job_history, $4::json) AS asked ORDER BY number),
+erased AS (
+  UPDATE ojs_hub_job_history AS h SET line = NULL, job_id = '', region = '', name = h.day || ' ' || h.number
+  FROM opened, json_populate_recordset(NULL::ojs_hub_job_history, $7::json) AS e
+  WHERE (h.job_id, h.region) = (e.job_id, e.region)),
 kept AS (
-  INSERT INTO ojs_hub_ledger_job (job_id, region, tenant, job_type, is_bound, enqueued_ms, changed_ms, document)
-  SELECT job_id, region, tenant, job_type, is_bound, enqueued_ms, changed_ms, document
+  INSERT INTO ojs_hub_ledger_job (job_id, region, tenant, job_type, is_bound, is_waiting, enqueued_ms, learned_ms, document)
+  SELECT job_id, region, tenant, job_type, is_bound, is_waiting, enqueued_ms, learned_ms, document
   FROM opened, json_populate_recordset(NULL::ojs_hub_ledger_job, $5::json) ORDER BY job_id, region
-  ON CONFLICT (job_id, region) DO UPDATE SET tenant = excluded.tenant, job_type = excluded.job_type, is_bound = excluded.is_bound,
-    enqueued_ms = excluded.enqueued_ms, changed_ms = excluded.changed_ms, document = excluded.document)
+  ON CONFLICT (job_id, region) DO UPDATE SET tenant = excluded.tenant, job_type = excluded.job_type, is_bound = excluded.is_bound, is_waiting = excluded.is_waiting,
+    enqueued_ms = excluded.enqueued_ms, learned_ms = excluded.learned_ms, document = excluded.document)
 SELECT count(*) FROM opened";
 
 const CLOSE: &str = "
@@ -49,7 +56,7 @@ WITH old AS (
     SELECT ctid FROM ojs_hub_job_history WHERE day < $1 ORDER BY day LIMIT $3)) RETURNING 1),
 unchanged AS (
   DELETE FROM ojs_hub_ledger_job WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM ojs_hub_ledger_job WHERE changed_ms < $2 LIMIT $3)) RETURNING 1),
+    SELECT ctid FROM ojs_hub_ledger_job WHERE learned_ms < $2 LIMIT $3)) RETURNING 1),
 dropped AS (
   UPDATE ojs_hub_ledger_day SET is_closed = true, is_dropped = true
   WHERE day < $1 AND NOT is_dropped AND NOT EXISTS (SELECT 1 FROM ojs_hub_job_history WHERE day < $1))
@@ -57,14 +64,16 @@ SELECT (SELECT count(*) FROM old) + (SELECT count(*) FROM unchanged)";
 
 const FORGET: &str = "
 WITH forgotten AS (
-  DELETE FROM ojs_hub_ledger_job WHERE ctid = ANY (ARRAY(
+  UPDATE ojs_hub_ledger_job SET tenant = NULL, job_type = NULL, is_waiting = false, document = $3 WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM ojs_hub_ledger_job WHERE tenant = $1 LIMIT $2)) RETURNING job_id, region),
 erased AS (
-  UPDATE ojs_hub_job_history AS h SET line = NULL, job_id = '', region = '', name = day || ' ' || number
+  UPDATE ojs_hub_job_history AS h SET line = NULL, job_id = '', region = '', name = h.day || ' ' || h.number
   FROM forgotten AS f WHERE (h.job_id, h.region) = (f.job_id, f.region) RETURNING 1)
 SELECT (SELECT count(*) FROM forgotten), (SELECT count(*) FROM erased)";
 
-const JOB: &str = "job_id, region, tenant, job_type, is_bound, enqueued_ms, changed_ms, document";
+const TURN: &str = "UPDATE ojs_hub_ledger_turn SET change = change + 1";
+
+const JOB: &str = "job_id, region, tenant, job_type, is_bound, enqueued_ms, learned_ms, document, is_waiting";
 
 /// The columns of a row of the history, with those of its job.
 const ROW: &str = "h.day, h.number, h.job_id, h.region, h.name, h.leaf, h.line, j.tenant, j.is_bound
@@ -90,7 +99,8 @@ pub(in crate::hub::record) async fn state(
     };
     Ok(LedgerState {
         closed: number(&found, 0, 0)?,
-        rows: number(&found, 0, 1)?,
+        change: number(&found, 0, 1)?,
+        rows: number(&found, 0, 2)?,
         known: (0..known.len()).map(name).collect::<Result<_, _>>()?,
         jobs: read_jobs(&jobs)?,
     })
@@ -113,16 +123,26 @@ pub(in crate::hub::record) async fn append(
             "tenant": it.tenant,
             "job_type": it.job_type,
             "is_bound": it.is_bound,
+            "is_waiting": it.is_waiting,
             "enqueued_ms": it.enqueued_ms,
-            "changed_ms": it.changed_ms,
+            "learned_ms": it.learned_ms,
             "document": it.document,
         })
     };
     let rows = json!(to.rows.iter().map(row).collect::<Vec<_>>()).to_string();
     let jobs = json!(to.jobs.iter().map(job).collect::<Vec<_>>()).to_string();
-    let [day, from, end] = [to.day, to.from, to.from + to.rows.len() as u64].map(signed);
-    let values: [Value<'_>; 5] =
-        [(&day, Type::INT8), (&from, Type::INT8), (&end, Type::INT8), (&rows, Type::TEXT), (&jobs, Type::TEXT)];
+    let copy = |(job_id, region): &(String, String)| json!({ "job_id": job_id, "region": region });
+    let erased = json!(to.erased.iter().map(copy).collect::<Vec<_>>()).to_string();
+    let [day, from, end, change] = [to.day, to.from, to.from + to.rows.len() as u64, to.change].map(signed);
+    let values: [Value<'_>; 7] = [
+        (&day, Type::INT8),
+        (&from, Type::INT8),
+        (&end, Type::INT8),
+        (&rows, Type::TEXT),
+        (&jobs, Type::TEXT),
+        (&change, Type::INT8),
+        (&erased, Type::TEXT),
+    ];
     let moved = line.ask(settings, APPEND, &values).await?;
     Ok(if number(&moved, 0, 0)? > 0 { Kept::Kept } else { Kept::Behind })
 }
@@ -135,11 +155,9 @@ pub(in crate::hub::record) async fn jobs(
     let (from, to, max) = (signed(query.from_ms), signed(query.to_ms), signed(query.max as u64));
     let mut values: Vec<Value<'_>> = vec![(&from, Type::INT8), (&to, Type::INT8), (&max, Type::INT8)];
     let mut filter = "enqueued_ms >= $1 AND enqueued_ms < $2".to_owned();
-    for (column, text) in [("tenant", &query.tenant), ("job_type", &query.job_type)] {
-        if let Some(text) = text {
-            values.push((text as &(dyn ToSql + Sync), Type::TEXT));
-            filter.push_str(&format!(" AND {column} = ${}", values.len()));
-        }
+    if let Some(tenant) = &query.tenant {
+        values.push((tenant as &(dyn ToSql + Sync), Type::TEXT));
+        filter.push_str(&format!(" AND tenant = ${}", values.len()));
     }
     let behind = query.behind.as_ref().map(|(enqueued_ms, job_id, region)| (signed(*enqueued_ms), job_id, region));
     if let Some((enqueued_ms, job_id, region)) = &behind {
@@ -164,6 +182,18 @@ pub(in crate::hub::record) async fn copies(
 ) -> Result<Vec<LedgerJob>, RecordError> {
     let select = format!("SELECT {JOB} FROM ojs_hub_ledger_job WHERE job_id = $1 ORDER BY region LIMIT 100");
     Ok(read_jobs(&line.ask(settings, &select, &[(&job_id, Type::TEXT)]).await?)?)
+}
+
+pub(in crate::hub::record) async fn depth(
+    line: &Line,
+    settings: &PostgresSettings,
+) -> Result<Vec<LedgerDepth>, RecordError> {
+    let select = "SELECT job_type, tenant, count(*) FROM (SELECT job_type, tenant FROM ojs_hub_ledger_job WHERE is_waiting LIMIT $1) AS some
+GROUP BY job_type, tenant ORDER BY 3 DESC LIMIT 1000";
+    let rows = line.ask(settings, select, &[(&signed(LEDGER_COUNTED_MAX), Type::INT8)]).await?;
+    let may = |at: usize, column| rows[at].try_get::<_, Option<String>>(column).map_err(PostgresError::content);
+    let read = |at| Ok::<_, PostgresError>((may(at, 0)?, may(at, 1)?, number(&rows, at, 2)?));
+    Ok((0..rows.len()).map(read).collect::<Result<_, _>>()?)
 }
 
 pub(in crate::hub::record) async fn history(
@@ -243,9 +273,9 @@ pub(in crate::hub::record) async fn prune(
     line: &Line,
     settings: &PostgresSettings,
     before_day: &u64,
-    unchanged_ms: &u64,
+    learned_ms: &u64,
 ) -> Result<u64, RecordError> {
-    let [before, unchanged, max] = [*before_day, *unchanged_ms, LEDGER_AT_ONCE].map(signed);
+    let [before, unchanged, max] = [*before_day, *learned_ms, LEDGER_AT_ONCE].map(signed);
     let values: [Value<'_>; 3] = [(&before, Type::INT8), (&unchanged, Type::INT8), (&max, Type::INT8)];
     Ok(number(&line.ask(settings, PRUNE, &values).await?, 0, 0)?)
 }
@@ -254,10 +284,16 @@ pub(in crate::hub::record) async fn forget(
     line: &Line,
     settings: &PostgresSettings,
     tenant: &String,
+    mark: &String,
 ) -> Result<(u64, u64), RecordError> {
     let max = signed(LEDGER_AT_ONCE / 10);
-    let rows = line.ask(settings, FORGET, &[(tenant, Type::TEXT), (&max, Type::INT8)]).await?;
+    let values: [Value<'_>; 3] = [(tenant, Type::TEXT), (&max, Type::INT8), (mark, Type::TEXT)];
+    let rows = line.ask(settings, FORGET, &values).await?;
     Ok((number(&rows, 0, 0)?, number(&rows, 0, 1)?))
+}
+
+pub(in crate::hub::record) async fn turn(line: &Line, settings: &PostgresSettings) -> Result<(), RecordError> {
+    line.ask(settings, TURN, &[]).await.map(drop)
 }
 
 fn read_jobs(rows: &[Row]) -> Result<Vec<LedgerJob>, PostgresError> {
@@ -270,8 +306,9 @@ fn read_jobs(rows: &[Row]) -> Result<Vec<LedgerJob>, PostgresError> {
             job_type: may(at, 3)?,
             is_bound: rows[at].try_get(4).map_err(PostgresError::content)?,
             enqueued_ms: number(rows, at, 5)?,
-            changed_ms: number(rows, at, 6)?,
+            learned_ms: number(rows, at, 6)?,
             document: text(rows, at, 7)?,
+            is_waiting: rows[at].try_get(8).map_err(PostgresError::content)?,
         })
     };
     (0..rows.len()).map(read).collect()

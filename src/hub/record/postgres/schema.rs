@@ -138,15 +138,18 @@ INSERT INTO ojs_hub_events_turn VALUES (1, '', 0);
     // The ledger of jobs.
     "
 CREATE TABLE ojs_hub_ledger_day (day bigint PRIMARY KEY, rows bigint NOT NULL, is_closed boolean NOT NULL, is_dropped boolean NOT NULL, head text);
+CREATE TABLE ojs_hub_ledger_turn (only_one integer PRIMARY KEY CHECK (only_one = 1), change bigint NOT NULL);
+INSERT INTO ojs_hub_ledger_turn VALUES (1, 0);
 CREATE TABLE ojs_hub_job_history (
   day bigint NOT NULL, number bigint NOT NULL, job_id text COLLATE \"C\" NOT NULL, region text COLLATE \"C\" NOT NULL,
   name text COLLATE \"C\" NOT NULL, leaf bytea NOT NULL, line text, PRIMARY KEY (day, number), UNIQUE (job_id, region, name));
 CREATE TABLE ojs_hub_ledger_job (
   job_id text COLLATE \"C\" NOT NULL, region text COLLATE \"C\" NOT NULL, tenant text COLLATE \"C\", job_type text COLLATE \"C\",
-  is_bound boolean NOT NULL, enqueued_ms bigint NOT NULL, changed_ms bigint NOT NULL, document text NOT NULL, PRIMARY KEY (job_id, region));
+  is_bound boolean NOT NULL, is_waiting boolean NOT NULL, enqueued_ms bigint NOT NULL, learned_ms bigint NOT NULL, document text NOT NULL, PRIMARY KEY (job_id, region));
 CREATE INDEX ojs_hub_ledger_job_age ON ojs_hub_ledger_job (enqueued_ms, job_id, region);
 CREATE INDEX ojs_hub_ledger_job_tenant ON ojs_hub_ledger_job (tenant, enqueued_ms, job_id, region) WHERE tenant IS NOT NULL;
-CREATE INDEX ojs_hub_ledger_job_changed ON ojs_hub_ledger_job (changed_ms);
+CREATE INDEX ojs_hub_ledger_job_learned ON ojs_hub_ledger_job (learned_ms);
+CREATE INDEX ojs_hub_ledger_job_waiting ON ojs_hub_ledger_job (job_type, tenant) WHERE is_waiting;
 ",
 ];
 

@@ -4,11 +4,12 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params, par
 
 use super::super::content::Kept;
 use super::super::ledger::{
-    LEDGER_AT_ONCE, LedgerAppend, LedgerDay, LedgerJob, LedgerName, LedgerQuery, LedgerRow, LedgerState,
+    LEDGER_AT_ONCE, LEDGER_COUNTED_MAX, LedgerAppend, LedgerDay, LedgerDepth, LedgerJob, LedgerName, LedgerQuery,
+    LedgerRow, LedgerState,
 };
 use super::tables::{signed, whole};
 
-const JOB: &str = "job_id, region, tenant, job_type, is_bound, enqueued_ms, changed_ms, document";
+const JOB: &str = "job_id, region, tenant, job_type, is_bound, is_waiting, enqueued_ms, learned_ms, document";
 
 pub(in crate::hub::record) fn state(
     connection: &mut Connection,
@@ -17,11 +18,12 @@ pub(in crate::hub::record) fn state(
 ) -> rusqlite::Result<LedgerState> {
     let closed = "SELECT coalesce(max(day), 0) AS day FROM ledger_day WHERE is_closed";
     let closed = connection.query_row(closed, [], |row| whole(row, "day"))?;
+    let change = connection.query_row("SELECT change FROM ledger_turn", [], |row| whole(row, "change"))?;
     let rows = "SELECT rows FROM ledger_day WHERE day = ?1";
     let rows = connection.query_row(rows, [signed(*day)], |row| whole(row, "rows")).optional()?.unwrap_or(0);
     let mut has = connection.prepare("SELECT 1 FROM job_history WHERE job_id = ?1 AND region = ?2 AND name = ?3")?;
     let mut job = connection.prepare(&format!("SELECT {JOB} FROM ledger_job WHERE job_id = ?1 AND region = ?2"))?;
-    let mut state = LedgerState { closed, rows, ..LedgerState::default() };
+    let mut state = LedgerState { change, closed, rows, ..LedgerState::default() };
     let mut copies: Vec<(&str, &str)> = names.iter().map(|it| (it.job_id.as_str(), it.region.as_str())).collect();
     copies.sort_unstable();
     copies.dedup();
@@ -38,6 +40,10 @@ pub(in crate::hub::record) fn state(
 
 pub(in crate::hub::record) fn append(connection: &mut Connection, to: &LedgerAppend) -> rusqlite::Result<Kept> {
     let transaction = connection.transaction()?;
+    let turn = "UPDATE ledger_turn SET change = change + 1 WHERE change = ?1";
+    if transaction.execute(turn, [signed(to.change)])? == 0 {
+        return Ok(Kept::Behind);
+    }
     let rows = to.from + to.rows.len() as u64;
     let new = "INSERT INTO ledger_day (day, rows) VALUES (?1, 0) ON CONFLICT DO NOTHING";
     transaction.execute(new, [signed(to.day)])?;
@@ -55,12 +61,26 @@ pub(in crate::hub::record) fn append(connection: &mut Connection, to: &LedgerApp
             let LedgerName { job_id, region, name } = name;
             insert.execute(params![signed(*day), signed(*number), job_id, region, name, leaf, line])?;
         }
-        let keep = format!("INSERT OR REPLACE INTO ledger_job ({JOB}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+        let mut erase = transaction.prepare(ERASE)?;
+        for (job_id, region) in &to.erased {
+            erase.execute([job_id, region])?;
+        }
+        let keep = format!("INSERT OR REPLACE INTO ledger_job ({JOB}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
         let mut keep = transaction.prepare(&keep)?;
         for it in &to.jobs {
-            let (enqueued_ms, changed_ms) = (signed(it.enqueued_ms), signed(it.changed_ms));
-            let LedgerJob { job_id, region, tenant, job_type, is_bound, document, .. } = it;
-            keep.execute(params![job_id, region, tenant, job_type, is_bound, enqueued_ms, changed_ms, document])?;
+            let (enqueued_ms, learned_ms) = (signed(it.enqueued_ms), signed(it.learned_ms));
+            let LedgerJob { job_id, region, tenant, job_type, is_bound, is_waiting, document, .. } = it;
+            keep.execute(params![
+                job_id,
+                region,
+                tenant,
+                job_type,
+                is_bound,
+                is_waiting,
+                enqueued_ms,
+                learned_ms,
+                document
+            ])?;
         }
     }
     transaction.commit()?;
@@ -73,11 +93,9 @@ pub(in crate::hub::record) fn jobs(
 ) -> rusqlite::Result<Vec<LedgerJob>> {
     let mut values = vec![Value::from(signed(query.from_ms)), Value::from(signed(query.to_ms))];
     let mut filter = "enqueued_ms >= ?1 AND enqueued_ms < ?2".to_owned();
-    for (column, text) in [("tenant", &query.tenant), ("job_type", &query.job_type)] {
-        if let Some(text) = text {
-            values.push(Value::from(text.clone()));
-            filter.push_str(&format!(" AND {column} = ?{}", values.len()));
-        }
+    if let Some(tenant) = &query.tenant {
+        values.push(Value::from(tenant.clone()));
+        filter.push_str(&format!(" AND tenant = ?{}", values.len()));
     }
     if let Some((enqueued_ms, job_id, region)) = &query.behind {
         let at = values.len();
@@ -95,6 +113,13 @@ pub(in crate::hub::record) fn jobs(
 pub(in crate::hub::record) fn copies(connection: &mut Connection, job_id: &str) -> rusqlite::Result<Vec<LedgerJob>> {
     let select = format!("SELECT {JOB} FROM ledger_job WHERE job_id = ?1 ORDER BY region LIMIT 100");
     connection.prepare(&select)?.query_map([job_id], read_job)?.collect()
+}
+
+pub(in crate::hub::record) fn depth(connection: &mut Connection) -> rusqlite::Result<Vec<LedgerDepth>> {
+    let select = "SELECT job_type, tenant, count(*) AS jobs FROM (SELECT job_type, tenant FROM ledger_job WHERE is_waiting LIMIT ?1)
+GROUP BY job_type, tenant ORDER BY jobs DESC LIMIT 1000";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, whole(row, "jobs")?));
+    connection.prepare(select)?.query_map([signed(LEDGER_COUNTED_MAX)], read)?.collect()
 }
 
 /// The columns of a row of the history, with those of its job.
@@ -165,7 +190,7 @@ pub(in crate::hub::record) fn close(
 pub(in crate::hub::record) fn prune(
     connection: &mut Connection,
     before_day: &u64,
-    unchanged_ms: &u64,
+    learned_ms: &u64,
 ) -> rusqlite::Result<u64> {
     let transaction = connection.transaction()?;
     let rows =
@@ -175,16 +200,24 @@ pub(in crate::hub::record) fn prune(
         let dropped = "UPDATE ledger_day SET is_closed = TRUE, is_dropped = TRUE WHERE day < ?1 AND NOT is_dropped";
         transaction.execute(dropped, [signed(*before_day)])?;
     }
-    let jobs = "DELETE FROM ledger_job WHERE rowid IN (SELECT rowid FROM ledger_job WHERE changed_ms < ?1 LIMIT ?2)";
-    let jobs = transaction.execute(jobs, [*unchanged_ms, LEDGER_AT_ONCE].map(signed))?;
+    let jobs = "DELETE FROM ledger_job WHERE rowid IN (SELECT rowid FROM ledger_job WHERE learned_ms < ?1 LIMIT ?2)";
+    let jobs = transaction.execute(jobs, [*learned_ms, LEDGER_AT_ONCE].map(signed))?;
     transaction.commit()?;
     Ok((rows + jobs) as u64)
 }
 
-/// Overwrites the erased bytes, also in the pages that become free.
-pub(in crate::hub::record) fn forget(connection: &mut Connection, tenant: &str) -> rusqlite::Result<(u64, u64)> {
+/// Erases the lines of a copy. Its rows keep their places and their leaves.
+const ERASE: &str = "
+UPDATE job_history SET line = NULL, job_id = '', region = '', name = day || ' ' || number WHERE job_id = ?1 AND region = ?2";
+
+/// Overwrites the erased bytes, as far as their pages are not free already.
+pub(in crate::hub::record) fn forget(
+    connection: &mut Connection,
+    tenant: &str,
+    mark: &str,
+) -> rusqlite::Result<(u64, u64)> {
     connection.pragma_update(None, "secure_delete", true)?;
-    let forgotten = forget_some(connection, tenant);
+    let forgotten = forget_some(connection, tenant, mark);
     connection.pragma_update(None, "secure_delete", false)?;
     if forgotten.as_ref().is_ok_and(|(jobs, _)| *jobs == 0) {
         // The pages of before are in the log still.
@@ -193,7 +226,7 @@ pub(in crate::hub::record) fn forget(connection: &mut Connection, tenant: &str) 
     forgotten
 }
 
-fn forget_some(connection: &mut Connection, tenant: &str) -> rusqlite::Result<(u64, u64)> {
+fn forget_some(connection: &mut Connection, tenant: &str, mark: &str) -> rusqlite::Result<(u64, u64)> {
     let transaction = connection.transaction()?;
     let of_tenant: Vec<(i64, String, String)> = {
         let select = "SELECT rowid, job_id, region FROM ledger_job WHERE tenant = ?1 LIMIT ?2";
@@ -201,21 +234,25 @@ fn forget_some(connection: &mut Connection, tenant: &str) -> rusqlite::Result<(u
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         select.query_map(params![tenant, signed(LEDGER_AT_ONCE / 10)], read)?.collect::<Result<_, _>>()?
     };
-    let lines = erase(&transaction, &of_tenant)?;
+    let lines = erase(&transaction, &of_tenant, mark)?;
     transaction.commit()?;
     Ok((of_tenant.len() as u64, lines))
 }
 
-fn erase(transaction: &Transaction<'_>, jobs: &[(i64, String, String)]) -> rusqlite::Result<u64> {
-    let erase = "UPDATE job_history SET line = NULL, job_id = '', region = '', name = day || ' ' || number WHERE job_id = ?1 AND region = ?2";
-    let (mut erase, mut drop) =
-        (transaction.prepare(erase)?, transaction.prepare("DELETE FROM ledger_job WHERE rowid = ?1")?);
+fn erase(transaction: &Transaction<'_>, jobs: &[(i64, String, String)], mark: &str) -> rusqlite::Result<u64> {
+    let keep =
+        "UPDATE ledger_job SET tenant = NULL, job_type = NULL, is_waiting = FALSE, document = ?2 WHERE rowid = ?1";
+    let (mut erase, mut keep) = (transaction.prepare(ERASE)?, transaction.prepare(keep)?);
     let mut lines = 0;
     for (rowid, job_id, region) in jobs {
         lines += erase.execute([job_id, region])?;
-        drop.execute([rowid])?;
+        keep.execute(params![rowid, mark])?;
     }
     Ok(lines as u64)
+}
+
+pub(in crate::hub::record) fn turn(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.execute("UPDATE ledger_turn SET change = change + 1", []).map(drop)
 }
 
 fn read_job(row: &Row<'_>) -> rusqlite::Result<LedgerJob> {
@@ -225,8 +262,9 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<LedgerJob> {
         tenant: row.get("tenant")?,
         job_type: row.get("job_type")?,
         is_bound: row.get("is_bound")?,
+        is_waiting: row.get("is_waiting")?,
         enqueued_ms: whole(row, "enqueued_ms")?,
-        changed_ms: whole(row, "changed_ms")?,
+        learned_ms: whole(row, "learned_ms")?,
         document: row.get("document")?,
     })
 }

@@ -127,15 +127,18 @@ CREATE TABLE drill_count (
 CREATE TABLE ledger_day (
   day INTEGER PRIMARY KEY, rows INTEGER NOT NULL, is_closed INTEGER NOT NULL DEFAULT FALSE, is_dropped INTEGER NOT NULL DEFAULT FALSE,
   head TEXT);
+CREATE TABLE ledger_turn (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL);
+INSERT INTO ledger_turn VALUES (1, 0);
 CREATE TABLE job_history (
   day INTEGER NOT NULL, number INTEGER NOT NULL, job_id TEXT NOT NULL, region TEXT NOT NULL, name TEXT NOT NULL, leaf BLOB NOT NULL, line TEXT,
   UNIQUE (day, number), UNIQUE (job_id, region, name));
 CREATE TABLE ledger_job (
-  job_id TEXT NOT NULL, region TEXT NOT NULL, tenant TEXT, job_type TEXT, is_bound INTEGER NOT NULL, enqueued_ms INTEGER NOT NULL,
-  changed_ms INTEGER NOT NULL, document TEXT NOT NULL, PRIMARY KEY (job_id, region));
+  job_id TEXT NOT NULL, region TEXT NOT NULL, tenant TEXT, job_type TEXT, is_bound INTEGER NOT NULL, is_waiting INTEGER NOT NULL,
+  enqueued_ms INTEGER NOT NULL, learned_ms INTEGER NOT NULL, document TEXT NOT NULL, PRIMARY KEY (job_id, region));
 CREATE INDEX ledger_job_age ON ledger_job (enqueued_ms, job_id, region);
 CREATE INDEX ledger_job_tenant ON ledger_job (tenant, enqueued_ms, job_id, region) WHERE tenant IS NOT NULL;
-CREATE INDEX ledger_job_changed ON ledger_job (changed_ms);
+CREATE INDEX ledger_job_learned ON ledger_job (learned_ms);
+CREATE INDEX ledger_job_waiting ON ledger_job (job_type, tenant) WHERE is_waiting;
 ",
 ];
 

@@ -20,7 +20,7 @@ use crate::proxy::{
     routing::{
         asked::{AskedHub, decided},
         paused::check_source,
-        plan::{StampRoom, Stamped, described, refusal, with_word},
+        plan::{StampRoom, Stamped, described_bare, refusal, with_word},
         several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
     state::Proxy,
@@ -304,7 +304,7 @@ impl<'p, 'b> Planner<'p, 'b> {
             unique: envelope.is_unique(),
             // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
             shared_queue: (!decision.restricted).then(|| self.proxy.queues.queue(envelope.queue())),
-            described: described(self.proxy, envelope, decision).map(|description| {
+            described: described_bare(self.proxy, envelope, decision).map(|description| {
                 let federation_id = additions.federation_id.or(envelope.attributes().federation_id.as_deref());
                 let is_ledgered = description.of_ledger() != Ledgered::No;
                 Box::new(Described {
