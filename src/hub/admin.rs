@@ -106,6 +106,9 @@ fn metrics(hub: &Hub) -> String {
     }
     limit_metrics(hub, &mut out);
     index_metrics(hub, &mut out);
+    if hub.views.is_some() {
+        hub.replays.metrics(&mut out);
+    }
     let dropped = hub.dropped_reports.get();
     let name = "ojs_hub_reports_dropped_total";
     let _ = write!(

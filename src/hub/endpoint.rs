@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
+use super::replay_desk::REPLAY_BYTES_MAX;
 use crate::config::PUT_POOL_BYTES_MAX;
 use crate::fleet::{
     BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, FIGURES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX,
@@ -22,6 +23,11 @@ pub(super) const DRILLS: &str = "/v1/hub/drills/";
 pub(super) const REGIONS: &str = "/v1/federation/regions/";
 /// Before the name of a pool of workers in a path. Spec: fair-scheduling 10.1.
 pub(super) const POOLS: &str = "/ojs/v1/admin/pools/";
+
+/// Before the id of a job in a path of an orchestrator. Spec: source-job-orchestrator §4.
+pub(super) const ORDERED_JOBS: &str = "/api/jobs/";
+/// Before the name of a replay in a path.
+pub(super) const REPLAYS: &str = "/api/replays/";
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +108,18 @@ pub(super) enum Endpoint {
     PutPool,
     /// `DELETE /ojs/v1/admin/pools/{name}`.
     DeletePool,
+    /// `POST /api/jobs/{id}/cancel`: an order to cancel a job in its region.
+    CancelJob,
+    /// `POST /api/jobs/{id}/replay`: an order to run a job again in its region.
+    ReplayJob,
+    /// `POST /api/replays`: the same for many jobs.
+    OrderReplay,
+    /// `GET /api/replays`: all of them.
+    Replays,
+    /// `GET /api/replays/{id}`: one with its jobs.
+    Replay,
+    /// `DELETE /api/replays/{id}`: its end.
+    StopReplay,
     /// `GET /v1/hub/audit`.
     Audit,
     /// `GET /v1/hub/audit/head`: a signed head of the audit trail.
@@ -150,16 +168,20 @@ impl Endpoint {
             "/v1/hub/drill" => &[(Method::PUT, Self::TakeDrill)],
             "/v1/hub/drills" => &[(Method::GET, Self::Drills), (Method::POST, Self::OrderDrill)],
             _ if path.starts_with(DRILLS) => &[(Method::GET, Self::Drill), (Method::DELETE, Self::StopDrill)],
-            "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
+            _ if path.starts_with("/api/") => Self::of_orchestrator(path),
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
             "/v1/hub/audit/head" => &[(Method::GET, Self::AuditHead)],
-            _ => return Err(None),
+            _ => &[],
         };
+        if methods.is_empty() {
+            return Err(None);
+        }
         let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
         found.ok_or(Some(match path {
             "/v1/hub/status" | "/v1/hub/drill" => "PUT",
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
-            "/api/limits/throttle" | "/v1/hub/changes" | "/v1/federation/route" => "POST",
+            "/v1/hub/changes" | "/v1/federation/route" => "POST",
+            _ if path.starts_with("/api/") => Self::methods_of_orchestrator(path),
             "/v1/hub/bodies" => "GET, POST",
             "/v1/hub/figures" => "GET, PUT",
             "/v1/hub/switches" => "GET, PUT, DELETE",
@@ -169,6 +191,28 @@ impl Endpoint {
             _ if path.starts_with(POOLS) => "GET, PUT, DELETE",
             _ => "GET",
         }))
+    }
+
+    /// The endpoints of a path in the words of an orchestrator. Spec: source-job-orchestrator §4.
+    fn of_orchestrator(path: &str) -> &'static [(Method, Self)] {
+        match path {
+            "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
+            "/api/replays" => &[(Method::GET, Self::Replays), (Method::POST, Self::OrderReplay)],
+            _ if path.starts_with(REPLAYS) => &[(Method::GET, Self::Replay), (Method::DELETE, Self::StopReplay)],
+            _ => match path.strip_prefix(ORDERED_JOBS).and_then(|rest| rest.split_once('/')) {
+                Some((_, "cancel")) => &[(Method::POST, Self::CancelJob)],
+                Some((_, "replay")) => &[(Method::POST, Self::ReplayJob)],
+                _ => &[],
+            },
+        }
+    }
+
+    fn methods_of_orchestrator(path: &str) -> &'static str {
+        match path {
+            "/api/replays" => "GET, POST",
+            _ if path.starts_with(REPLAYS) => "GET, DELETE",
+            _ => "POST",
+        }
     }
 
     /// The longest body that a request may have. Units: bytes.
@@ -182,7 +226,8 @@ impl Endpoint {
             Self::Changes => CHANGES_BYTES_MAX,
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
             Self::Route => QUESTION_BYTES_MAX,
-            Self::Throttle => ThrottleRequest::BYTES_MAX,
+            Self::Throttle | Self::CancelJob | Self::ReplayJob => ThrottleRequest::BYTES_MAX,
+            Self::OrderReplay => REPLAY_BYTES_MAX,
             Self::TakeDrill => DrillReport::BYTES_MAX,
             Self::PutRegion => PUT_REGION_BYTES_MAX,
             Self::PutPool => PUT_POOL_BYTES_MAX,
@@ -212,7 +257,9 @@ impl Endpoint {
             | Self::Promotions
             | Self::Promotion
             | Self::Drills
-            | Self::Drill => Need::Operator(Scope::Read),
+            | Self::Drill
+            | Self::Replays
+            | Self::Replay => Need::Operator(Scope::Read),
             Self::SetSwitch
             | Self::EndSwitch
             | Self::Throttle
@@ -223,7 +270,10 @@ impl Endpoint {
             | Self::PutRegion
             | Self::DeleteRegion
             | Self::PutPool
-            | Self::DeletePool => Need::Operator(Scope::Operate),
+            | Self::DeletePool
+            | Self::CancelJob
+            | Self::ReplayJob => Need::Operator(Scope::Operate),
+            Self::OrderReplay | Self::StopReplay => Need::Operator(Scope::Backfill),
             Self::Audit | Self::AuditHead => Need::Operator(Scope::Audit),
         }
     }

@@ -16,6 +16,7 @@
 //! - `bodies` takes the bytes of jobs that sidecars report for the `body_store`, and `pulling_bodies` those of other regions.
 //! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
+//! - `replay` cancels jobs and runs them again by the orders of operators, one or many; `replay_desk` has its bounds and figures.
 //! - `drill` has failover drills; `drill_desk` has the last one, and `drill_order` is its row of the record.
 //! - `routing` answers the questions of spokes about jobs by these views.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
@@ -71,6 +72,8 @@ mod put_pools;
 mod record;
 mod regions;
 mod registry;
+mod replay;
+mod replay_desk;
 mod replicas;
 mod response;
 mod returning;

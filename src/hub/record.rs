@@ -13,6 +13,8 @@ mod drills;
 mod postgres;
 mod postgres_error;
 mod promotions;
+mod replay;
+mod replays;
 mod sqlite;
 mod step;
 
@@ -31,6 +33,7 @@ pub(super) use content::{
 pub(super) use drill::{SavedCounts, SavedDrill};
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
+pub(super) use replay::{OPEN_REPLAYS_MAX, OpenReplays, ReplayJob, ReplayStep, SavedReplay};
 use sqlite::Sqlite;
 pub(super) use step::JobStep;
 

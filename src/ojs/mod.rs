@@ -8,6 +8,7 @@
 //! Plane: data.
 
 mod abridged;
+mod again;
 pub mod answer;
 mod attributes;
 pub mod batch;
@@ -42,11 +43,12 @@ mod uuid7;
 pub mod worker;
 
 pub use abridged::{Abridged, GAP_MARK, Gap, is_torn, stretch};
+pub use again::{Original, PRIORITIES, REPLAY_OF, Renewal, Unrepeatable};
 pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;
 pub use channel::{Channel, query_value};
-pub use copy::{Progress, content, is_of_fence, progress, shows_fence, tombstone};
+pub use copy::{MOMENTS, Progress, content, is_of_fence, moments, progress, shows_fence, tombstone};
 pub use create::{Found, jobs_within, routing_within};
 pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};

@@ -9,6 +9,7 @@ pub(super) mod index;
 mod keys;
 mod limits;
 pub(super) mod promotion;
+pub(super) mod replay;
 mod reports;
 mod tables;
 

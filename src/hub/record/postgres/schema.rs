@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -134,6 +134,17 @@ CREATE TABLE ojs_hub_drill_count (
 ALTER TABLE ojs_hub_change ADD COLUMN observed_by text;
 CREATE TABLE ojs_hub_events_turn (only_one integer PRIMARY KEY CHECK (only_one = 1), hub text NOT NULL, until_ms bigint NOT NULL);
 INSERT INTO ojs_hub_events_turn VALUES (1, '', 0);
+",
+    // Replays, and the jobs that they are about.
+    "
+CREATE TABLE ojs_hub_replay (
+  id text COLLATE \"C\" PRIMARY KEY, version bigint NOT NULL, document text NOT NULL, is_open boolean NOT NULL, began_ms bigint NOT NULL);
+CREATE INDEX ojs_hub_replay_open ON ojs_hub_replay (began_ms, id) WHERE is_open;
+CREATE INDEX ojs_hub_replay_age ON ojs_hub_replay (began_ms, id);
+CREATE TABLE ojs_hub_replay_job (
+  replay text NOT NULL, place bigint NOT NULL, job_id text NOT NULL, region text, new_id text, digest text, step text NOT NULL, why text,
+  detail text, sends bigint NOT NULL, changed_ms bigint NOT NULL, PRIMARY KEY (replay, place));
+CREATE INDEX ojs_hub_replay_job_due ON ojs_hub_replay_job (replay, step, changed_ms, place);
 ",
 ];
 
