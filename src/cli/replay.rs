@@ -55,7 +55,7 @@ pub(super) struct ReplayArgs {
     /// The most jobs a second, of several jobs; 10 without it
     #[arg(long, value_name = "NUMBER")]
     per_second: Option<u32>,
-    /// Only say what would be run again
+    /// Only say whether they would be run again
     #[arg(long)]
     dry_run: bool,
     /// A name of your own, so that the same order sent twice is one replay

@@ -11,7 +11,7 @@ use super::super::record::{Kept, OPEN_REPLAYS_MAX, RecordError, SavedReplay};
 use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::document::{Replay, waiting};
-use super::ending::note;
+use super::ending::{note, unnoted};
 use super::order::read_bulk;
 use super::owner::{picked, reached};
 use super::single::{add, repeated, too_many};
@@ -40,7 +40,7 @@ pub(super) async fn order(hub: &Hub, caller: &Caller, query: &str, body: &[u8]) 
     let id = order.name.clone().unwrap_or_else(random_name);
     let replay = Replay::new(id, &order, (region, true), (&caller.name, None), hub.clock.unix_ms());
     // In the trail before it begins: no replay is unaccounted for.
-    note(hub, &replay, &caller.name, "replay_ordered", replay.subject()).await.map_err(Refusal::unchanged)?;
+    note(hub, &replay, &caller.name, "replay_ordered", replay.subject()).await.map_err(|error| unnoted(&error))?;
     add(hub, &replay, waiting(&order.jobs, None)).await?;
     event::hub_replay_ordered(&replay.id, replay.jobs, [&replay.reason, &replay.ticket, &replay.author]);
     hub.replays.ordered.notify_one();

@@ -12,6 +12,7 @@ use super::super::response::{OUTCOME_UNKNOWN, Refusal};
 use super::super::state::Hub;
 use super::super::target::Word;
 use super::super::views::Views;
+use super::ending::unnoted;
 use super::order::read_grounds;
 use super::owner::{find, picked, reached};
 use crate::base::RegionId;
@@ -43,7 +44,7 @@ pub(super) async fn cancel(
     let owner = find(hub, views, job_id, picked.as_ref()).await?.map_err(|none| none.refusal())?;
     let region = owner.region;
     let subject = format!("job {job_id} in {region}");
-    note(hub, caller, &grounds, "job_cancel_ordered", subject.clone()).await.map_err(Refusal::unchanged)?;
+    note(hub, caller, &grounds, "job_cancel_ordered", subject.clone()).await.map_err(|error| unnoted(&error))?;
     let (result, shown) = carry_out(hub, views, &region, job_id).await;
     let word = match &result {
         Ok(_) => CancelResult::Cancelled,
@@ -53,9 +54,11 @@ pub(super) async fn cancel(
     hub.replays.note_cancelled(word);
     let Grounds { reason, ticket, author } = &grounds;
     event::hub_job_cancelled(job_id, region.as_str(), word.as_str(), [reason, ticket, author]);
-    let noted = note(hub, caller, &grounds, "job_cancel_ended", format!("{subject}: {}", word.as_str())).await;
+    let shown_as = result.as_ref().map_or(word.as_str(), |state| if state.is_empty() { word.as_str() } else { state });
+    let noted = note(hub, caller, &grounds, "job_cancel_ended", format!("{subject}: {shown_as}")).await;
     let state = result.map_err(|failed| failed.refusal(&region))?;
-    if hub.index.as_ref().is_some_and(|index| index.settings.region == region) {
+    let is_of_here = hub.index.as_ref().is_some_and(|index| index.settings.region == region);
+    if is_of_here && state == CANCELLED {
         // The index of another region's jobs is that of its own hub.
         note_ended(hub, &region, (job_id, None), Some(&state)).await?;
     }

@@ -1,7 +1,10 @@
 //! The rows of replays in the audit trail, and their end.
 
+use http::StatusCode;
+
 use super::super::audit::Entry;
 use super::super::record::{Kept, RecordError, ReplayStep};
+use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::document::Replay;
 use crate::telemetry::event;
@@ -28,6 +31,12 @@ pub(super) async fn note(
         author: replay.author.clone(),
     };
     hub.change(|_, _| ((), vec![entry.clone()])).await
+}
+
+/// For an order whose row the audit trail does not take, before anything was sent.
+pub(super) fn unnoted(error: &RecordError) -> Refusal {
+    let message = format!("nothing was sent, because the audit trail does not take the order: {error}");
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message)
 }
 
 /// Ends a replay whose jobs have all come to their end: in the audit trail, and then in its row. A kill in between makes a second row there, and

@@ -112,21 +112,27 @@ pub(super) async fn find(
     job_id: &str,
     picked: Option<&RegionId>,
 ) -> Result<Result<Owner, NoOwner>, RecordError> {
-    let asked = match picked {
+    let known = match picked {
         Some(region) => vec![region.clone()],
-        None => by_index(hub, job_id).await?.unwrap_or_else(|| all(views)),
+        None => by_index(hub, job_id).await?,
     };
     let look = async |region: RegionId| {
         let (word, shown) = hub.replays.regions.ask_whole(views, &region, job_id, &JobQuestion::Look).await;
         (region, word, shown)
     };
-    Ok(decide(join_all(asked.into_iter().map(look)).await))
+    let found = decide(join_all(known.iter().cloned().map(look)).await);
+    // The index may not know the job, or have learnt of another copy than the one that is there.
+    if found.as_ref().is_err_and(|none| *none == NoOwner::Absent) && picked.is_none() {
+        let others = all(views).into_iter().filter(|it| !known.contains(it));
+        return Ok(decide(join_all(others.map(look)).await));
+    }
+    Ok(found)
 }
 
 /// The regions of the copies of a job that the index knows; none where it knows none.
-async fn by_index(hub: &Hub, job_id: &str) -> Result<Option<Vec<RegionId>>, RecordError> {
+async fn by_index(hub: &Hub, job_id: &str) -> Result<Vec<RegionId>, RecordError> {
     if hub.index.is_none() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let facts = hub.record.find_changes(Wanted::Job(job_id.to_owned())).await?;
     let copies = Record::of(facts.into_iter().map(|it| it.change)).copies;
@@ -136,7 +142,7 @@ async fn by_index(hub: &Hub, job_id: &str) -> Result<Option<Vec<RegionId>>, Reco
             regions.push(copy.region);
         }
     }
-    Ok((!regions.is_empty()).then_some(regions))
+    Ok(regions)
 }
 
 fn decide(heard: Vec<(RegionId, Word, Bytes)>) -> Result<Owner, NoOwner> {

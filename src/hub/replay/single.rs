@@ -11,7 +11,7 @@ use super::super::state::Hub;
 use super::carry::{Carrier, Tried, explained};
 use super::digest::{differs, digest_of};
 use super::document::{Replay, shown_job, waiting};
-use super::ending::{finish, note};
+use super::ending::{finish, note, unnoted};
 use super::order::{ReplayOrder, read_single};
 use super::owner::{Owner, find, picked, reached};
 use crate::base::RegionId;
@@ -47,7 +47,7 @@ pub(super) async fn replay(
     let (now_ms, runner) = (hub.clock.unix_ms(), Some(hub.replays.name.as_str()));
     let replay = Replay::new(id, &order, (region, false), (&caller.name, runner), now_ms);
     let subject = format!("job {job_id} in {}", owner.region);
-    note(hub, &replay, &caller.name, "job_replay_ordered", subject).await.map_err(Refusal::unchanged)?;
+    note(hub, &replay, &caller.name, "job_replay_ordered", subject).await.map_err(|error| unnoted(&error))?;
     let rows = waiting(&order.jobs, Some(&owner.region));
     let job = rows.first().cloned().unwrap_or_default();
     let _held = hub.replays.hold(&replay.id);
@@ -101,7 +101,10 @@ fn checked(owner: &Owner, order: &ReplayOrder) -> Result<String, Refusal> {
 ///
 /// Errors: 409 where its name is taken, or where as many are under way as may be.
 pub(super) async fn add(hub: &Hub, replay: &Replay, rows: Vec<ReplayJob>) -> Result<(), Refusal> {
-    let kept = hub.record.add_replay(replay.saved(0), rows).await.map_err(Refusal::unchanged)?;
+    let kept = hub.record.add_replay(replay.saved(0), rows).await.map_err(|error| {
+        let message = format!("{error}: the replay may be under way; `GET /api/replays/{}` says so", replay.id);
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, OUTCOME_UNKNOWN, message)
+    })?;
     if kept == Kept::Kept {
         return Ok(());
     }

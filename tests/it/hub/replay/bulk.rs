@@ -62,9 +62,11 @@ async fn is_resumed(bed: &Bed, count: usize, mut hub: Hub, again: impl AsyncFnOn
     hub.kill();
     assert!(bed.replayed().len() < count, "it was killed among them");
     let _hub = again().await;
-    // Its region does not have the new job yet, whose write is on its way: the hub has to wait for it.
-    eventually("the hub asks for it", async || bed.asked(1, &Method::GET).iter().any(|it| it.path.ends_with(&held)))
-        .await;
+    // Its region does not have the new job yet, whose write is on its way: the hub has to wait for it, and not to send it again.
+    eventually("the hub asks for it again and again", async || {
+        bed.asked(1, &Method::GET).iter().filter(|it| it.path.ends_with(&held)).count() > 2
+    })
+    .await;
     gate.open();
     rises("more are run again", count, async || bed.replayed().len()).await;
     let end = done(bed, &name).await;
