@@ -96,9 +96,9 @@ impl ReplayDesk {
     pub(super) fn metrics(&self, out: &mut String) {
         let is_end = |step: &ReplayStep| !matches!(step, ReplayStep::Waiting | ReplayStep::Sending);
         let ends = ReplayStep::ALL.into_iter().filter(is_end);
-        let replayed = ends.map(|step| (step.as_str(), self.replayed[step as usize].get())).collect();
+        let replayed: Vec<(&str, u64)> = ends.map(|step| (step.as_str(), self.replayed[step as usize].get())).collect();
         let cancelled = CancelResult::ALL.map(|it| (it.as_str(), self.cancelled[it as usize].get()));
-        let families: [(&str, &str, Vec<(&str, u64)>); 2] = [
+        let families = [
             ("ojs_hub_replays_total", "Jobs of replays that came to their end, by the result", replayed),
             ("ojs_hub_job_cancels_total", "Orders to cancel a job, by the result", cancelled.to_vec()),
         ];

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod cancel;
+mod index;
 mod refused;
 
 use std::collections::BTreeMap;

@@ -24,7 +24,7 @@ async fn a_cancellation_reaches_the_region_of_the_job_and_no_other_one_behind_it
         rows
     };
     let ((code, done), rows) = tokio::join!(order(&bed, "cancel", 1, json!({})), held);
-    assert_eq!(rows, [ordered.clone()], "the order is in the trail before it is carried out");
+    assert_eq!(rows, std::slice::from_ref(&ordered), "the order is in the trail before it is carried out");
     assert_eq!((code, &done["job"]["state"], &done["job"]["region"]), (200, &"cancelled".into(), &"eu-west-1".into()));
     let at = done["job"]["cancelled_at"].as_str().unwrap();
     assert!(at.len() == 24 && at.ends_with('Z') && done["job"]["enqueued_at"].is_string(), "{done}");
