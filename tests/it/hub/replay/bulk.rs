@@ -52,8 +52,8 @@ fn held_back(bed: &Bed) -> String {
     ids.find(|id| jobs.job(id).is_none()).unwrap()
 }
 
-/// Runs the jobs of all regions again while answers are lost, and until one region holds one back; then the hub is killed. `again`: runs a hub.
-async fn is_resumed(bed: &Bed, count: usize, mut hub: Hub, again: impl AsyncFnOnce() -> Hub) {
+/// Runs the jobs of all regions again while answers are lost, and until one region holds one back; then the hub is killed. `again`: runs a hub, and lets the held one go.
+async fn is_resumed(bed: &Bed, count: usize, mut hub: Hub, again: impl AsyncFnOnce(&Gate, String) -> Hub) {
     fill(bed, count);
     let gate = Gate::new();
     bed.stage.regions[0].faults().add(When::enqueue().after(5).next(2), Fault::CutAfterRequest { store: true });
@@ -65,13 +65,7 @@ async fn is_resumed(bed: &Bed, count: usize, mut hub: Hub, again: impl AsyncFnOn
     let held = held_back(bed);
     hub.kill();
     assert!(bed.replayed().len() < count, "it was killed among them");
-    let _hub = again().await;
-    // Its region does not have the new job yet, whose write is on its way: the hub has to wait for it, and not to send it again.
-    eventually("the hub asks for it again and again", async || {
-        bed.asked(1, &Method::GET).iter().filter(|it| it.path.ends_with(&held)).count() > 2
-    })
-    .await;
-    gate.open();
+    let _hub = again(&gate, held).await;
     rises("more are run again", count, async || bed.replayed().len()).await;
     let end = done(bed, &name).await;
     assert_eq!(end["replay"]["steps"], json!({ "replayed": count }), "{}", end["replay"]);
@@ -91,7 +85,17 @@ async fn is_resumed(bed: &Bed, count: usize, mut hub: Hub, again: impl AsyncFnOn
 #[tokio::test]
 async fn each_of_some_hundred_jobs_is_run_again_once_over_a_kill_of_the_hub() {
     let (bed, hub) = Bed::new().await;
-    is_resumed(&bed, 300, hub, async || bed.hubs.run().await).await;
+    is_resumed(&bed, 300, hub, async |gate, held| {
+        let hub = bed.hubs.run().await;
+        // Its region does not have the new job yet, whose write is on its way: the hub has to wait for it, and not to send it again.
+        eventually("the hub asks for it again and again", async || {
+            bed.asked(1, &Method::GET).iter().filter(|it| it.path.ends_with(&held)).count() > 2
+        })
+        .await;
+        gate.open();
+        hub
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -101,9 +105,11 @@ async fn another_hub_on_the_same_database_goes_on_with_a_replay() {
     let record = Postgres::section(&[&server], &stage.path(""), &stage.path("hub.ca.pem"));
     let bed = Bed::on(stage.on_record(record)).await;
     let (first, _second) = (bed.hubs.again(0).await, bed.hubs.again(1).await);
-    // Requests go to the address of the first one, which comes back once the turn of its earlier process is over.
-    is_resumed(&bed, 60, first, async || {
-        rises("the other hub goes on", 50, async || bed.replayed().len()).await;
+    // Requests go to the address of the first one, which comes back once the turn of its earlier process is over. That takes as long as a
+    // write may be on its way.
+    is_resumed(&bed, 60, first, async |gate, _| {
+        gate.open();
+        rises("the other hub goes on", 60, async || bed.replayed().len()).await;
         bed.hubs.again(0).await
     })
     .await;
