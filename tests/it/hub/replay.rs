@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use http::Method;
-use ojs_testbed::{Fault, FaultAnswer, JobState, Recorded, When};
+use ojs_testbed::{Fault, FaultAnswer, Gate, JobState, Recorded, When};
 use serde_json::{Value, json};
 
 use super::stage::{Hub, HubStage, post, status};
 use super::views::regions;
-use crate::support::Stage;
+use crate::support::{Stage, eventually};
 
 /// An operator who may run many jobs again, and nothing else.
 const BEA: &str = "  - { san: \"spiffe://test/ops/bea\", role: operator, scopes: [backfill] }\n";
@@ -185,6 +185,30 @@ async fn an_order_with_a_name_that_is_sent_twice_is_one_replay() {
 }
 
 #[tokio::test]
+async fn a_job_whose_hub_is_killed_while_it_is_sent_is_run_again_once() {
+    let (bed, mut hub) = Bed::new().await;
+    bed.stage.regions[0].put(&job(1, "[1]", "null"), 1);
+    let gate = Gate::new();
+    bed.stage.regions[0].faults().add(When::enqueue().next(1), Fault::Hold { gate: gate.clone() });
+    tokio::select! {
+        answered = order(&bed, "replay", 1, json!({ "replay_id": "one" })) => panic!("{answered:?}"),
+        () = eventually("it is on its way", async || bed.stage.regions[0].faults().struck() == 1) => {}
+    }
+    hub.kill();
+    gate.open();
+    let _hub = bed.hubs.run().await;
+    let mut shown = Value::Null;
+    eventually("the next hub finds it", async || {
+        shown = status(&bed.hubs, "eve", &Method::GET, "/api/replays/one").await.1;
+        shown["replay"]["done"] == true
+    })
+    .await;
+    assert_eq!((&shown["jobs"][0]["step"], bed.replayed()[&id(1)].len()), (&"replayed".into(), 1), "{shown}");
+    let rows: Vec<_> = bed.rows().await.into_iter().map(|it| it.0).collect();
+    assert_eq!(rows, ["job_replay_ordered", "job_replay_ended"]);
+}
+
+#[tokio::test]
 async fn a_new_job_whose_answer_is_lost_is_found_and_not_sent_again() {
     let (bed, _hub) = Bed::new().await;
     bed.stage.regions[0].put(&job(1, "[1]", "null"), 1);
@@ -193,7 +217,7 @@ async fn a_new_job_whose_answer_is_lost_is_found_and_not_sent_again() {
     assert_eq!(code, 200, "{open}");
     let path = format!("/api/replays/{}", open["replay"]["id"].as_str().unwrap());
     let mut shown = Value::Null;
-    crate::support::eventually("the hub finds the new job", async || {
+    eventually("the hub finds the new job", async || {
         shown = status(&bed.hubs, "eve", &Method::GET, &path).await.1;
         shown["replay"]["done"] == true
     })

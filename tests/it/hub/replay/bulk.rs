@@ -182,3 +182,19 @@ async fn a_region_that_is_away_holds_up_its_own_jobs_alone_and_a_stopped_replay_
     let rows: Vec<_> = bed.rows().await.into_iter().map(|it| it.0).collect();
     assert_eq!(rows.iter().filter(|it| *it == "replay_stopped").count(), 1, "{rows:?}");
 }
+
+#[tokio::test]
+async fn a_replay_that_is_stopped_sends_no_job_that_it_has_not_begun() {
+    let (bed, _hub) = Bed::new().await;
+    (0..60).for_each(|number| bed.stage.regions[0].put(&job(number, "[]", "null"), 1));
+    let (gate, faults) = (Gate::new(), bed.stage.regions[0].faults());
+    faults.add(When::enqueue(), Fault::Hold { gate: gate.clone() });
+    let name = ordered(&bed, 0..60, json!({ "per_second": 1000 })).await;
+    eventually("eight are on their way", async || faults.struck() == 8).await;
+    let (code, stopped) = status(&bed.hubs, "bea", &Method::DELETE, &format!("/api/replays/{name}")).await;
+    assert_eq!(code, 200, "{stopped}");
+    gate.open();
+    let end = done(&bed, &name).await;
+    assert_eq!(end["replay"]["steps"], json!({ "replayed": 8, "stopped": 52 }), "{end}");
+    assert_eq!(bed.counts(&Method::POST), [8, 0, 0]);
+}
