@@ -27,6 +27,7 @@ mod query;
 #[cfg(feature = "demo")]
 mod region;
 mod regions;
+mod replay;
 mod run;
 mod runtime;
 mod scheduling;
@@ -59,6 +60,7 @@ use ledger::LedgerArgs;
 use pools::PoolsArgs;
 use promote::{PromoteArgs, PromotionsArgs};
 use regions::RegionsArgs;
+use replay::{CancelArgs, ReplayArgs, ReplaysArgs};
 use scheduling::SchedulingArgs;
 
 const EXIT_CODES: &str = "\
@@ -167,6 +169,12 @@ enum Command {
     Drills(DrillsArgs),
     /// Show the jobs of a hub's ledger and their histories, or erase a tenant from it
     Ledger(LedgerArgs),
+    /// Cancel a job in the region that has it, by the hub
+    Cancel(CancelArgs),
+    /// Run jobs again as new ones with the same arguments, each in the region that has it, by the hub
+    Replay(ReplayArgs),
+    /// Show the replays of a hub and their jobs, or end one
+    Replays(ReplaysArgs),
     /// Export the audit trail of a hub, or check an exported one
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -229,6 +237,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Promotions(arguments) => promote::promotions(&arguments),
         Command::Drill(arguments) => drill::drill(&arguments),
         Command::Drills(arguments) => drill::drills(&arguments),
+        Command::Cancel(arguments) => replay::cancel(&arguments),
+        Command::Replay(arguments) => replay::replay(&arguments),
+        Command::Replays(arguments) => replay::replays(&arguments),
         Command::Audit(command) => audit::audit(&command),
         Command::LogLevel(arguments) => log_level::log_level(&arguments),
         #[cfg(feature = "demo")]

@@ -28,6 +28,8 @@ words! {
         Operate = "operate",
         /// Reads the audit trail.
         Audit = "audit",
+        /// Runs many jobs again. Spec: source-job-orchestrator §3, `orch:backfill`.
+        Backfill = "backfill",
     }
 }
 

@@ -110,6 +110,9 @@ fn metrics(hub: &Hub) -> String {
     if let Some(ledger) = &hub.ledger {
         ledger_metrics::write(&ledger.figures, &mut out);
     }
+    if hub.views.is_some() {
+        hub.replays.metrics(&mut out);
+    }
     let dropped = hub.dropped_reports.get();
     let name = "ojs_hub_reports_dropped_total";
     let _ = write!(

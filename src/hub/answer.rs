@@ -18,7 +18,7 @@ use super::bodies;
 use super::copies;
 use super::credentials::{Certificate, caller};
 use super::drill;
-use super::endpoint::{DRILLS, Endpoint, JOBS, LEDGER_JOBS, POOLS, PROMOTIONS, REGIONS, TENANTS};
+use super::endpoint::{DRILLS, Endpoint, JOBS, LEDGER_JOBS, POOLS, PROMOTIONS, REGIONS, REPLAYS, TENANTS};
 use super::feed::{self, Wants};
 use super::figures;
 use super::fleet::Refused;
@@ -31,6 +31,7 @@ use super::pools;
 use super::promotion;
 use super::record::RecordError;
 use super::regions;
+use super::replay;
 use super::replicas;
 use super::response::{Body, LOOK_AGAIN, OUTCOME_UNKNOWN, Refusal, document, empty, events, octets};
 use super::returning::are_open;
@@ -121,21 +122,6 @@ async fn answered(
             document(&json!({ "sidecars": sidecars, "record": record }))
         }
         Endpoint::Switches => document(&switches::list(&hub).await?),
-        Endpoint::SetSwitch
-        | Endpoint::EndSwitch
-        | Endpoint::Throttle
-        | Endpoint::Promote
-        | Endpoint::StopPromotion
-        | Endpoint::OrderDrill
-        | Endpoint::StopDrill
-        | Endpoint::PutRegion
-        | Endpoint::DeleteRegion
-        | Endpoint::PutPool
-        | Endpoint::DeletePool
-        | Endpoint::ForgetTenant => {
-            let order = carry_out(Rc::clone(&hub), endpoint, caller, head.uri.path().to_owned(), query, body);
-            document(&in_task(&hub, Box::pin(order)).await?)
-        }
         Endpoint::Changes => {
             jobs::take(&hub, &caller, &body).await?;
             empty(StatusCode::NO_CONTENT)
@@ -168,11 +154,33 @@ async fn answered(
         Endpoint::LedgerDays => document(&ledger::days(&hub, &query).await?),
         Endpoint::LedgerHistory => document(&ledger::history(&hub, &query).await?),
         Endpoint::LedgerHead => document(&ledger::head(&hub, &query).await?),
+        Endpoint::Replays => document(&replay::list(&hub, &query).await?),
+        Endpoint::Replay => document(&replay::show(&hub, last(head.uri.path(), REPLAYS), &query).await?),
         Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
+        _ => document(&ordered(&hub, endpoint, caller, (head.uri.path(), query), body).await?),
     })
 }
 
-/// Carries out the order of an operator.
+/// Carries out the order of an operator, and answers with its result.
+async fn ordered(
+    hub: &Rc<Hub>,
+    endpoint: Endpoint,
+    caller: Rc<Caller>,
+    (path, query): (&str, String),
+    body: Bytes,
+) -> Result<Value, Refusal> {
+    match endpoint {
+        Endpoint::CancelJob | Endpoint::ReplayJob | Endpoint::OrderReplay | Endpoint::StopReplay => {
+            Box::pin(replay::ordered(hub, endpoint, caller, (path, query), body)).await
+        }
+        _ => {
+            let order = carry_out(Rc::clone(hub), endpoint, caller, path.to_owned(), query, body);
+            in_task(hub, Box::pin(order)).await
+        }
+    }
+}
+
+/// Carries out an order about switches, regions, pools, promotions or drills.
 async fn carry_out(
     hub: Rc<Hub>,
     endpoint: Endpoint,

@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
+use super::replay_desk::REPLAY_BYTES_MAX;
 use crate::config::PUT_POOL_BYTES_MAX;
 use crate::fleet::{
     BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, FIGURES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX,
@@ -26,6 +27,9 @@ pub(super) const DRILLS: &str = "/v1/hub/drills/";
 pub(super) const REGIONS: &str = "/v1/federation/regions/";
 /// Before the name of a pool of workers in a path. Spec: fair-scheduling 10.1.
 pub(super) const POOLS: &str = "/ojs/v1/admin/pools/";
+
+/// Before the name of a replay in a path.
+pub(super) const REPLAYS: &str = "/api/replays/";
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +126,18 @@ pub(super) enum Endpoint {
     DashboardFeed,
     /// `DELETE /api/ledger/tenants/{tenant}`: erases a tenant from the ledger.
     ForgetTenant,
+    /// `POST /api/jobs/{id}/cancel`: an order to cancel a job in its region.
+    CancelJob,
+    /// `POST /api/jobs/{id}/replay`: an order to run a job again in its region.
+    ReplayJob,
+    /// `POST /api/replays`: the same for many jobs.
+    OrderReplay,
+    /// `GET /api/replays`: all of them.
+    Replays,
+    /// `GET /api/replays/{id}`: one with its jobs.
+    Replay,
+    /// `DELETE /api/replays/{id}`: its end.
+    StopReplay,
     /// `GET /v1/hub/audit`.
     Audit,
     /// `GET /v1/hub/audit/head`: a signed head of the audit trail.
@@ -170,34 +186,62 @@ impl Endpoint {
             "/v1/hub/drill" => &[(Method::PUT, Self::TakeDrill)],
             "/v1/hub/drills" => &[(Method::GET, Self::Drills), (Method::POST, Self::OrderDrill)],
             _ if path.starts_with(DRILLS) => &[(Method::GET, Self::Drill), (Method::DELETE, Self::StopDrill)],
+            _ if path.starts_with("/api/") => Self::of_orchestrator(path),
+            "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
+            "/v1/hub/audit/head" => &[(Method::GET, Self::AuditHead)],
+            _ => &[],
+        };
+        if methods.is_empty() {
+            return Err(None);
+        }
+        let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
+        found.ok_or(Some(match path {
+            "/v1/hub/status" | "/v1/hub/drill" => "PUT",
+            "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
+            "/v1/hub/changes" | "/v1/federation/route" => "POST",
+            _ if path.starts_with("/api/") => Self::methods_of_orchestrator(path),
+            "/v1/hub/bodies" => "GET, POST",
+            "/v1/hub/figures" => "GET, PUT",
+            "/v1/hub/switches" => "GET, PUT, DELETE",
+            "/v1/hub/promotions" | "/v1/hub/drills" => "GET, POST",
+            _ if path.starts_with(PROMOTIONS) || path.starts_with(DRILLS) => "GET, DELETE",
+            _ if path.starts_with(REGIONS) => "PUT, DELETE",
+            _ if path.starts_with(POOLS) => "GET, PUT, DELETE",
+            _ => "GET",
+        }))
+    }
+
+    /// The endpoints of a path in the words of an orchestrator. Spec: source-job-orchestrator §4.
+    fn of_orchestrator(path: &str) -> &'static [(Method, Self)] {
+        match path {
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
+            "/api/replays" => &[(Method::GET, Self::Replays), (Method::POST, Self::OrderReplay)],
+            _ if path.starts_with(REPLAYS) => &[(Method::GET, Self::Replay), (Method::DELETE, Self::StopReplay)],
             "/api/jobs" => &[(Method::GET, Self::LedgerJobs)],
-            _ if path.starts_with(LEDGER_JOBS) => &[(Method::GET, Self::LedgerJob)],
             "/api/dashboard/metrics" => &[(Method::GET, Self::Dashboard)],
             "/api/dashboard/feed" => &[(Method::GET, Self::DashboardFeed)],
             "/api/ledger/days" => &[(Method::GET, Self::LedgerDays)],
             "/api/ledger/history" => &[(Method::GET, Self::LedgerHistory)],
             "/api/ledger/heads" => &[(Method::GET, Self::LedgerHead)],
             _ if path.starts_with(TENANTS) => &[(Method::DELETE, Self::ForgetTenant)],
-            "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
-            "/v1/hub/audit/head" => &[(Method::GET, Self::AuditHead)],
-            _ => return Err(None),
-        };
-        let found = methods.iter().find(|(of, _)| of == method).map(|&(_, endpoint)| endpoint);
-        found.ok_or(Some(match path {
-            "/v1/hub/status" | "/v1/hub/drill" => "PUT",
-            "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
-            "/api/limits/throttle" | "/v1/hub/changes" | "/v1/federation/route" => "POST",
-            "/v1/hub/bodies" => "GET, POST",
-            "/v1/hub/figures" => "GET, PUT",
-            "/v1/hub/switches" => "GET, PUT, DELETE",
-            "/v1/hub/promotions" | "/v1/hub/drills" => "GET, POST",
-            _ if path.starts_with(PROMOTIONS) || path.starts_with(DRILLS) => "GET, DELETE",
+            _ => match path.strip_prefix(LEDGER_JOBS).map(|rest| rest.split_once('/')) {
+                Some(None) => &[(Method::GET, Self::LedgerJob)],
+                Some(Some((_, "cancel"))) => &[(Method::POST, Self::CancelJob)],
+                Some(Some((_, "replay"))) => &[(Method::POST, Self::ReplayJob)],
+                _ => &[],
+            },
+        }
+    }
+
+    fn methods_of_orchestrator(path: &str) -> &'static str {
+        match path {
+            "/api/replays" => "GET, POST",
+            _ if path.starts_with(REPLAYS) => "GET, DELETE",
             _ if path.starts_with(TENANTS) => "DELETE",
-            _ if path.starts_with(REGIONS) => "PUT, DELETE",
-            _ if path.starts_with(POOLS) => "GET, PUT, DELETE",
+            "/api/limits/throttle" => "POST",
+            _ if path.ends_with("/cancel") || path.ends_with("/replay") => "POST",
             _ => "GET",
-        }))
+        }
     }
 
     /// The longest body that a request may have. Units: bytes.
@@ -211,7 +255,8 @@ impl Endpoint {
             Self::Changes => CHANGES_BYTES_MAX,
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
             Self::Route => QUESTION_BYTES_MAX,
-            Self::Throttle => ThrottleRequest::BYTES_MAX,
+            Self::Throttle | Self::CancelJob | Self::ReplayJob => ThrottleRequest::BYTES_MAX,
+            Self::OrderReplay => REPLAY_BYTES_MAX,
             Self::TakeDrill => DrillReport::BYTES_MAX,
             Self::PutRegion => PUT_REGION_BYTES_MAX,
             Self::PutPool => PUT_POOL_BYTES_MAX,
@@ -245,7 +290,9 @@ impl Endpoint {
             | Self::LedgerJobs
             | Self::LedgerJob
             | Self::Dashboard
-            | Self::DashboardFeed => Need::Operator(Scope::Read),
+            | Self::DashboardFeed
+            | Self::Replays
+            | Self::Replay => Need::Operator(Scope::Read),
             Self::SetSwitch
             | Self::EndSwitch
             | Self::Throttle
@@ -257,7 +304,10 @@ impl Endpoint {
             | Self::DeleteRegion
             | Self::PutPool
             | Self::DeletePool
-            | Self::ForgetTenant => Need::Operator(Scope::Operate),
+            | Self::ForgetTenant
+            | Self::CancelJob
+            | Self::ReplayJob => Need::Operator(Scope::Operate),
+            Self::OrderReplay | Self::StopReplay => Need::Operator(Scope::Backfill),
             Self::LedgerDays | Self::LedgerHistory | Self::LedgerHead | Self::Audit | Self::AuditHead => {
                 Need::Operator(Scope::Audit)
             }

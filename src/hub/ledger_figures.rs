@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::ledger::Step;
+use super::ledger_step::Step;
 
 /// Pairs of a job type and a tenant that have figures of their own; both are the words of clients. Further ones are one pair.
 const SUBJECTS_MAX: usize = 100;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::ledger::Step;
 use super::ledger_figures::{Counts, LATENCY_BOUNDS, LedgerFigures, Subject};
+use super::ledger_step::Step;
 
 /// The counters: the name, the help, and the steps that they count.
 const COUNTERS: [(&str, &str, &[Step]); 3] = [

@@ -17,6 +17,7 @@
 //! - `ledger` keeps the history of jobs from the same reports, and shows and signs it; `ledger_desk` has its present state, `ledger_figures` its figures.
 //! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
+//! - `replay` cancels jobs and runs them again by the orders of operators, one or many; `replay_desk` has its bounds and figures.
 //! - `drill` has failover drills; `drill_desk` has the last one, and `drill_order` is its row of the record.
 //! - `routing` answers the questions of spokes about jobs by these views.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
@@ -63,6 +64,7 @@ mod ledger_desk;
 mod ledger_figures;
 mod ledger_metrics;
 mod ledger_settings;
+mod ledger_step;
 mod limit_settings;
 mod limits;
 mod name;
@@ -77,6 +79,8 @@ mod put_pools;
 mod record;
 mod regions;
 mod registry;
+mod replay;
+mod replay_desk;
 mod replicas;
 mod response;
 mod returning;
@@ -98,8 +102,9 @@ pub use audit_log::AuditKeyError;
 pub use audit_settings::AuditSettings;
 pub use body_store::BodiesError;
 pub use identity::IdentityError;
-pub use ledger::{HistoryRow, JobStatus, Outline, Step, day_text, read_day};
+pub use ledger::{HistoryRow, JobStatus, Outline, day_text, read_day};
 pub use ledger_settings::LedgerSettings;
+pub use ledger_step::Step;
 pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};
 pub use record::{PostgresError, RecordError};

@@ -3,6 +3,16 @@
 use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 
+use crate::ojs::federation_id;
+
+/// A UUIDv7 of a time: the id or the tracking id of a new job. Units: milliseconds since the Unix epoch.
+#[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
+pub(super) fn random_uuid7(unix_ms: u64) -> String {
+    let mut bits = [0; 10];
+    rand::fill(&mut bits).expect("the machine has random bytes");
+    federation_id(unix_ms, bits).to_string()
+}
+
 /// A name that nothing else has: 64 random bits.
 #[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
 pub(super) fn random_name() -> String {

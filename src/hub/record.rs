@@ -15,6 +15,8 @@ mod ledgers;
 mod postgres;
 mod postgres_error;
 mod promotions;
+mod replay;
+mod replays;
 mod sqlite;
 mod step;
 
@@ -36,6 +38,7 @@ pub(super) use ledger::{
 };
 use postgres::Postgres;
 pub use postgres_error::PostgresError;
+pub(super) use replay::{OPEN_REPLAYS_MAX, OpenReplays, ReplayJob, ReplayStep, SavedReplay};
 use sqlite::Sqlite;
 pub(super) use step::JobStep;
 

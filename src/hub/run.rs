@@ -31,6 +31,7 @@ use super::promotion;
 use super::pulling::pull;
 use super::pulling_bodies::pull_bodies;
 use super::record::{Record, RecordError};
+use super::replay;
 use super::returning::open_feeds;
 use super::serve::{registered, serve};
 use super::settings::Settings;
@@ -254,6 +255,7 @@ async fn serve_loaded(
         () = conflicts::run(hub) => Err(RunError::Ended("conflicts")),
         () = events::run(hub) => Err(RunError::Ended("event streams")),
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
+        () = replay::run(hub) => Err(RunError::Ended("replays")),
         () = drill::run(hub) => Err(RunError::Ended("drills")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
         () = ledger::sign_days(hub) => Err(RunError::Ended("signed days")),

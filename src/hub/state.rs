@@ -17,6 +17,7 @@ use super::ledger_desk::Ledger;
 use super::limits::Limits;
 use super::name::random_name;
 use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
+use super::replay_desk::ReplayDesk;
 use super::target::Regions;
 use super::tokens::Tokens;
 use super::views::Views;
@@ -68,6 +69,8 @@ pub(super) struct Hub {
     pub(super) views: Option<Rc<Views>>,
     /// The regions that it asks about copies of jobs.
     pub(super) copies_in: Regions,
+    /// The jobs that are cancelled or run again by the order of an operator.
+    pub(super) replays: ReplayDesk,
     /// The tokens that it takes; none where every client needs a certificate.
     pub(super) tokens: Option<Tokens>,
     /// The audit trail with signed heads; none where no key signs it.
@@ -103,6 +106,7 @@ impl Hub {
             ledger: None,
             views: None,
             copies_in: Regions::new(COPY_WAIT),
+            replays: ReplayDesk::default(),
             tokens: None,
             audit_log: None,
             places: Arc::new(Semaphore::new(CHANGES_MAX)),

@@ -13,7 +13,7 @@ use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::net::pool::{Pool, RegionBody};
 use crate::ojs::answer::{ShownJob, is_error_document};
-use crate::ojs::progress;
+use crate::ojs::{progress, shows_fence};
 use crate::region::{AskError, JobQuestion, Region, ask_job, ask_long, open_events};
 
 /// The longest answer that is read: a job is at most half as long. Units: bytes.
@@ -87,6 +87,18 @@ impl Regions {
         self.ask(views, region, job_id, &JobQuestion::Enqueue { headers, body }).await
     }
 
+    /// The word of the region about a question, with the whole answer. A tombstone is no job.
+    pub(in crate::hub) async fn ask_whole(
+        &self,
+        views: &Views,
+        region: &RegionId,
+        job_id: &str,
+        question: &JobQuestion,
+    ) -> (Word, Bytes) {
+        let (heard, body) = self.heard(views, region, job_id, question).await;
+        if shows_fence(&body) { (Word::Absent, Bytes::new()) } else { (heard, body) }
+    }
+
     /// The status and the body of the answer to `GET path` of a region.
     ///
     /// Errors: [`Unread`].
@@ -127,11 +139,17 @@ impl Regions {
     }
 
     async fn ask(&self, views: &Views, region: &RegionId, job_id: &str, question: &JobQuestion) -> Word {
-        let Some((to, pool)) = self.reach(views, region) else { return Word::NotSent(unknown(region)) };
+        self.heard(views, region, job_id, question).await.0
+    }
+
+    async fn heard(&self, views: &Views, region: &RegionId, job_id: &str, question: &JobQuestion) -> (Word, Bytes) {
+        let Some((to, pool)) = self.reach(views, region) else {
+            return (Word::NotSent(unknown(region)), Bytes::new());
+        };
         match ask_job(&to, &pool, question, job_id, ANSWER_BYTES_MAX, self.answer_wait).await {
-            Ok((status, body)) => word(question, job_id, status, &body),
-            Err(error @ AskError::NotSent(_)) => Word::NotSent(format!("{region}: {error}")),
-            Err(error) => Word::Silent(format!("{region}: {error}")),
+            Ok((status, body)) => (word(question, job_id, status, &body), body),
+            Err(error @ AskError::NotSent(_)) => (Word::NotSent(format!("{region}: {error}")), Bytes::new()),
+            Err(error) => (Word::Silent(format!("{region}: {error}")), Bytes::new()),
         }
     }
 }

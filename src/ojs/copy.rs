@@ -47,6 +47,17 @@ pub fn progress(body: &[u8]) -> Option<Progress> {
     })
 }
 
+/// The moments in the life of a job that an answer can show, in their order.
+pub const MOMENTS: [&str; 6] =
+    ["created_at", "enqueued_at", "started_at", "completed_at", "cancelled_at", "discarded_at"];
+
+/// The [`MOMENTS`] of the job in an answer, as the answer has them: of `job`, or of a bare one.
+#[must_use]
+pub fn moments(body: &[u8]) -> [Option<String>; MOMENTS.len()] {
+    let [job] = members_of(body, ["job"]);
+    members_of(job.unwrap_or(body), MOMENTS).map(|it| it.and_then(as_text).map(std::borrow::Cow::into_owned))
+}
+
 /// A job's work in a form that does not depend on its spelling: its type, its queue and its arguments. `None` for a
 /// body that is no job.
 ///

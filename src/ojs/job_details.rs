@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::again::REPLAY_OF;
 use super::member::{as_text, member, members_of};
-
-/// The member of a job's meta that names the job it repeats.
-pub const REPLAY_OF: &str = "ojs.replay_of";
 
 /// Members of a job as it was sent. Of a member that is repeated the last one counts, as for the servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,6 +17,12 @@ pub struct JobDetails<'b> {
 }
 
 impl<'b> JobDetails<'b> {
+    /// The same of the answer of a region, which has the job as its member `job`, or is it.
+    #[must_use]
+    pub fn of_answer(answer: &'b [u8]) -> Self {
+        Self::read(member(answer, "job").unwrap_or(answer))
+    }
+
     /// Reads a body that is one job; all is none of another one.
     #[must_use]
     pub fn read(body: &'b [u8]) -> Self {
@@ -48,6 +52,14 @@ mod tests {
         let read =
             JobDetails::read(br#"{"args":[1],"args":[2],"priority":5,"options":{"metadata":{"ojs.replay_of":"k"}}}"#);
         assert_eq!((read.args, read.priority, read.replay_of.as_deref()), (Some(&b"[2]"[..]), Some(5), Some("k")));
+    }
+
+    #[test]
+    fn an_answer_shows_the_job_alone_or_in_a_member() {
+        for answer in [r#"{"id":"x","args":[1]}"#, r#"{"job":{"id":"x","args":[1]}}"#] {
+            assert_eq!(JobDetails::of_answer(answer.as_bytes()).args, Some(&b"[1]"[..]), "{answer}");
+        }
+        assert_eq!(JobDetails::of_answer(b"stored").args, None);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! Plane: data.
 
 mod abridged;
+mod again;
 pub mod answer;
 mod attributes;
 pub mod batch;
@@ -43,17 +44,18 @@ mod uuid7;
 pub mod worker;
 
 pub use abridged::{Abridged, GAP_MARK, Gap, is_torn, stretch};
+pub use again::{Original, PRIORITIES, REPLAY_OF, Renewal, Unrepeatable};
 pub use attributes::Attributes;
 pub use batch::{Batch, Element, Several};
 pub use by_ids::JobIds;
 pub use channel::{Channel, query_value};
-pub use copy::{Progress, content, is_of_fence, progress, shows_fence, tombstone};
+pub use copy::{MOMENTS, Progress, content, is_of_fence, moments, progress, shows_fence, tombstone};
 pub use create::{Found, jobs_within, routing_within};
 pub use directive::heartbeat_state;
 pub use envelope::{Envelope, MetaText, Unclear};
 pub use error::ErrorDocument;
 pub use fault::Fault;
-pub use job_details::{JobDetails, REPLAY_OF};
+pub use job_details::JobDetails;
 pub use manifest::{
     FEDERATION_EXTENSION, SCHEDULING_EXTENSION, announces, conformance_level, federated_manifest, restricted_manifest,
 };

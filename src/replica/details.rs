@@ -3,9 +3,9 @@
 use super::change::is_text;
 use super::columns::{push_number, push_text};
 
-/// The fields of a line that is for the ledger, behind those of the index: `priority`, `payload_digest`, `replay_of`, `worker`,
+/// The fields of a line that is for the ledger, behind those of the index: `priority`, `payload_digest`, `stored_digest`, `replay_of`, `worker`,
 /// `lease_until_ms`, `rerouted`.
-pub(super) const DETAIL_FIELDS: usize = 6;
+pub(super) const DETAIL_FIELDS: usize = 7;
 /// The letters of a digest.
 const DIGEST_LENGTH: usize = 64;
 
@@ -16,6 +16,8 @@ pub struct Details<'a> {
     pub priority: Option<i64>,
     /// The SHA-256 of the bytes of the job's arguments as they were sent, in lower-case hex.
     pub payload_digest: Option<&'a str>,
+    /// The same over the bytes that the region has shown, where that is another one: many servers write JSON anew.
+    pub stored_digest: Option<&'a str>,
     /// The job that it repeats.
     pub replay_of: Option<&'a str>,
     /// The worker that has the lease.
@@ -34,6 +36,8 @@ pub struct OwnedDetails {
     /// As in [`Details`].
     pub payload_digest: Option<String>,
     /// As in [`Details`].
+    pub stored_digest: Option<String>,
+    /// As in [`Details`].
     pub replay_of: Option<String>,
     /// As in [`Details`].
     pub worker: Option<String>,
@@ -47,7 +51,7 @@ impl Details<'_> {
     /// Adds the fields, with a tab between two.
     pub(super) fn write(&self, line: &mut Vec<u8>) {
         push_number(line, self.priority);
-        for text in [self.payload_digest, self.replay_of, self.worker] {
+        for text in [self.payload_digest, self.stored_digest, self.replay_of, self.worker] {
             push_text(line, text);
         }
         push_number(line, self.lease_until_ms);
@@ -60,7 +64,7 @@ impl OwnedDetails {
     ///
     /// Errors: the column, and the expected form.
     pub(super) fn read(fields: [&str; DETAIL_FIELDS]) -> Result<Self, String> {
-        let [priority, digest, replay_of, worker, lease_until_ms, rerouted] = fields;
+        let [priority, digest, stored_digest, replay_of, worker, lease_until_ms, rerouted] = fields;
         let text = |field: &str| (!field.is_empty()).then(|| field.to_owned());
         let wrong = |column: &str, expected: &str| format!("`{column}`: expected {expected} or nothing");
         let priority =
@@ -75,6 +79,7 @@ impl OwnedDetails {
         Ok(Self {
             priority,
             payload_digest: text(digest),
+            stored_digest: text(stored_digest),
             replay_of: text(replay_of),
             worker: text(worker),
             lease_until_ms: until,
@@ -88,8 +93,8 @@ impl OwnedDetails {
             text.len() == DIGEST_LENGTH && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
         };
         let fits = |text: &Option<String>| text.as_deref().is_none_or(is_text);
-        if !self.payload_digest.as_ref().is_none_or(is_digest) {
-            return Some("`payload_digest`: expected 64 digits of lower-case hex or nothing");
+        if ![&self.payload_digest, &self.stored_digest].into_iter().flatten().all(is_digest) {
+            return Some("`payload_digest`, `stored_digest`: expected 64 digits of lower-case hex or nothing");
         }
         if !fits(&self.replay_of) || !fits(&self.worker) {
             return Some("`replay_of`, `worker`: expected at most 255 bytes without control characters");
@@ -109,6 +114,7 @@ mod tests {
         let details = Details {
             priority: Some(-5),
             payload_digest: Some(&digest),
+            stored_digest: Some(&digest),
             replay_of: Some("j"),
             worker: Some("w 1"),
             lease_until_ms: Some(7),
@@ -121,29 +127,30 @@ mod tests {
         let read = OwnedDetails::read(fields.try_into().unwrap()).unwrap();
         let expected = OwnedDetails {
             priority: Some(-5),
-            payload_digest: Some(digest),
+            payload_digest: Some(digest.clone()),
+            stored_digest: Some(digest),
             replay_of: Some("j".to_owned()),
             worker: Some("w 1".to_owned()),
             lease_until_ms: Some(7),
             is_rerouted: true,
         };
         assert_eq!((read.mistake(), read), (None, expected));
-        assert_eq!(OwnedDetails::read(["", "", "", "", "", "0"]), Ok(OwnedDetails::default()));
+        assert_eq!(OwnedDetails::read(["", "", "", "", "", "", "0"]), Ok(OwnedDetails::default()));
     }
 
     #[test]
     fn a_wrong_field_is_named() {
         for (fields, named) in [
-            (["x", "", "", "", "", "0"], "`priority`"),
-            (["", "", "", "", "-1", "0"], "`lease_until_ms`"),
-            (["", "", "", "", "", ""], "`rerouted`"),
+            (["x", "", "", "", "", "", "0"], "`priority`"),
+            (["", "", "", "", "", "-1", "0"], "`lease_until_ms`"),
+            (["", "", "", "", "", "", ""], "`rerouted`"),
         ] {
             assert!(OwnedDetails::read(fields).unwrap_err().contains(named), "{named}");
         }
         for (fields, named) in [
-            (["", "0F", "", "", "", "0"], "`payload_digest`"),
-            (["", "", "", "a\u{7}", "", "0"], "`worker`"),
-            (["", "", "", "", "18446744073709551615", "0"], "`lease_until_ms`"),
+            (["", "0F", "", "", "", "", "0"], "`payload_digest`"),
+            (["", "", "", "", "a\u{7}", "", "0"], "`worker`"),
+            (["", "", "", "", "", "18446744073709551615", "0"], "`lease_until_ms`"),
         ] {
             assert!(OwnedDetails::read(fields).unwrap().mistake().unwrap().contains(named), "{named}");
         }

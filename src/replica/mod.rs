@@ -35,4 +35,4 @@ pub use questions::{IndexAnswer, IndexAsk, IndexQuestions};
 pub use record::{Copy, Record};
 pub use seal::{RowNonce, Seal};
 pub use unify::is_news;
-pub use unread::{SentJob, Stored, payload_digest};
+pub use unread::{SentJob, Stored};

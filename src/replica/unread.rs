@@ -48,8 +48,8 @@ impl SentJob {
         size_of::<Self>() + segments_len(&self.pieces)
     }
 
-    /// Gives the details of the job to `take`: of a bare one no more than where it went.
-    pub fn details<T>(&self, of: Ledgered, take: impl FnOnce(Details<'_>) -> T) -> T {
+    /// Gives the details of the job to `take`: of a bare one no more than where it went. `answer`: that of its region, where it shows the job alone.
+    pub fn details<T>(&self, of: Ledgered, answer: &[u8], take: impl FnOnce(Details<'_>) -> T) -> T {
         let is_rerouted = self.is_rerouted;
         if of == Ledgered::Bare {
             return take(Details { is_rerouted, ..Details::default() });
@@ -59,10 +59,13 @@ impl SentJob {
             pieces => Cow::Owned(pieces.concat()),
         };
         let job = JobDetails::read(&body);
-        let payload_digest = job.args.map(payload_digest);
+        let payload_digest = job.args.map(digest_of);
+        let stored = JobDetails::of_answer(answer).args.filter(|stored| job.args.is_some_and(|args| args != *stored));
+        let stored_digest = stored.map(digest_of);
         take(Details {
             priority: job.priority,
             payload_digest: payload_digest.as_deref(),
+            stored_digest: stored_digest.as_deref(),
             replay_of: job.replay_of.as_deref(),
             is_rerouted,
             ..Details::default()
@@ -71,8 +74,7 @@ impl SentJob {
 }
 
 /// The digest of the arguments of a job: SHA-256 of their bytes, in lower-case hex.
-#[must_use]
-pub fn payload_digest(args: &[u8]) -> String {
+fn digest_of(args: &[u8]) -> String {
     HEXLOWER.encode(digest(&SHA256, args).as_ref())
 }
 
@@ -99,9 +101,8 @@ impl Stored<'_> {
             details: None,
         };
         Some(match &self.sent {
-            Some(sent) => {
-                sent.details(self.described.of_ledger(), |details| take(&Seen { details: Some(details), ..seen }))
-            }
+            Some(sent) => sent
+                .details(self.described.of_ledger(), answer, |details| take(&Seen { details: Some(details), ..seen })),
             None => take(&seen),
         })
     }

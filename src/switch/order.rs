@@ -204,10 +204,20 @@ impl Grounds {
             fields.take(name, query_text(value))?;
         }
         let Fields { reason, ticket, author, .. } = fields.by(author);
+        Self::of_members(None, [("reason", reason), ("ticket", ticket), ("author", author)])
+    }
+
+    /// The reason, the ticket and the author of a request, by the names that they have there. `proven`: the operator whose name is proven,
+    /// whatever the request says.
+    ///
+    /// Errors: a sentence that names the member and the expected form.
+    pub fn of_members(proven: Option<&str>, members: [(&str, Option<String>); 3]) -> Result<Self, String> {
+        let [(reason, why), (ticket, number), (author, name)] = members;
+        let name = proven.map(str::to_owned).or(name);
         Ok(Self {
-            reason: text("reason", reason, REASON_BYTES_MAX)?,
-            ticket: text("ticket", ticket, NAME_BYTES_MAX)?,
-            author: text("author", author, NAME_BYTES_MAX)?,
+            reason: text(reason, why, REASON_BYTES_MAX)?,
+            ticket: text(ticket, number, NAME_BYTES_MAX)?,
+            author: text(author, name, NAME_BYTES_MAX)?,
         })
     }
 }

@@ -13,10 +13,10 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::ledger_desk::Ledger;
 use super::super::ledger_figures::{LATENCY_BOUNDS, StepCounts, Subject};
+use super::super::ledger_step::Step;
 use super::super::response::{Body, Refusal};
 use super::super::state::Hub;
 use super::present::present;
-use super::row::Step;
 use crate::base::text::rfc3339;
 
 /// Between two events of a feed.

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::super::ledger_step::Step;
 use super::super::record::LedgerRow;
 use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::job::Job;
 use super::list::{read_job, shown};
 use super::present::present;
-use super::row::{HistoryRow, Step};
+use super::row::HistoryRow;
 use crate::base::text::{read_rfc3339, rfc3339};
 use crate::ojs::query_text;
 use crate::replica::is_text;

@@ -63,6 +63,7 @@ pub(super) struct Job {
     pub(super) bound: Option<bool>,
     pub(super) priority: Option<i64>,
     pub(super) payload_digest: Option<String>,
+    pub(super) stored_digest: Option<String>,
     pub(super) federation_id: Option<String>,
     pub(super) replicated_from: Option<String>,
     pub(super) replay_of: Option<String>,
@@ -109,6 +110,7 @@ impl Job {
         self.replicated_from = change.replicated_from.clone().or(self.replicated_from.take());
         self.priority = details.priority.or(self.priority);
         self.payload_digest = details.payload_digest.clone().or(self.payload_digest.take());
+        self.stored_digest = details.stored_digest.clone().or(self.stored_digest.take());
         self.replay_of = details.replay_of.clone().or(self.replay_of.take());
         self.is_rerouted |= details.is_rerouted;
         match change.kind {
@@ -211,6 +213,7 @@ impl Job {
             "tenant": self.tenant,
             "priority": self.priority,
             "payloadDigest": self.payload_digest.as_ref().map(|digest| format!("sha256:{digest}")),
+            "storedDigest": self.stored_digest.as_ref().map(|digest| format!("sha256:{digest}")),
             "bound": self.bound,
             "enqueuedAt": rfc3339(self.enqueued_ms()),
             "changedAt": rfc3339(self.changed_ms()),

@@ -10,6 +10,7 @@
 
 mod dashboard;
 mod detail;
+mod digest;
 mod export;
 mod heads;
 mod job;
@@ -22,11 +23,12 @@ mod take;
 
 pub(super) use dashboard::{count_depth, feed as dashboard_feed, metrics as dashboard};
 pub(super) use detail::detail;
+pub(super) use digest::payload_digests;
 pub(super) use export::{days, history};
 pub(super) use heads::{head, sign_days};
 pub use job::Status as JobStatus;
 pub(super) use keep::{forget, prune};
 pub(super) use list::list;
 pub use outline::Outline;
-pub use row::{HistoryRow, Step, day_text, read_day};
+pub use row::{HistoryRow, day_text, read_day};
 pub(super) use take::{observed, take};

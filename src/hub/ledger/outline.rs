@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::super::ledger_step::Step;
 use super::job::Job;
-use super::row::{HistoryRow, Step};
+use super::row::HistoryRow;
 use crate::base::text::read_rfc3339;
 use crate::evidence::leaf_hash;
 use crate::replica::{Change, ChangeKind, JobFacts, OwnedDetails};
@@ -70,10 +71,11 @@ fn fact(row: &HistoryRow) -> (Change, OwnedDetails) {
         job,
         observed_by: row.observed_by,
     };
-    let digest = row.payload_digest.as_ref().and_then(|digest| digest.strip_prefix("sha256:"));
+    let digest = |of: &Option<String>| of.as_ref().and_then(|digest| Some(digest.strip_prefix("sha256:")?.to_owned()));
     let details = OwnedDetails {
         priority: row.priority,
-        payload_digest: digest.map(str::to_owned),
+        payload_digest: digest(&row.payload_digest),
+        stored_digest: digest(&row.stored_digest),
         replay_of: row.replay_of.clone(),
         worker: row.worker.clone(),
         lease_until_ms: row.lease_until.as_ref().and_then(time),
@@ -106,6 +108,7 @@ mod tests {
         let details = OwnedDetails {
             priority: Some(1),
             payload_digest: Some("00".to_owned()),
+            stored_digest: Some("01".to_owned()),
             replay_of: Some("i".to_owned()),
             worker: None,
             lease_until_ms: None,

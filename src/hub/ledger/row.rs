@@ -2,66 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::super::ledger_step::Step;
+use crate::base::RegionId;
 use crate::base::text::rfc3339;
-use crate::base::{RegionId, words};
 use crate::replica::{Change, ChangeKind, Observer, OwnedDetails};
 
 /// Units: milliseconds.
 pub(in crate::hub) const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Extensions of a lease within one minute are one row.
 const EXTENDED_MS: u64 = 60_000;
-
-words! {
-    /// A step of a job.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    Step {
-        /// A region has stored it.
-        Enqueued = "enqueued",
-        /// A region has stored it for a later time.
-        Scheduled = "scheduled",
-        /// A region other than the one that was meant for it has stored it.
-        Rerouted = "rerouted",
-        /// A region has stored it as the repetition of another job.
-        Replayed = "replayed",
-        /// A worker has got it.
-        Leased = "leased",
-        /// Its lease goes on.
-        Extended = "extended",
-        /// Its worker has completed it.
-        Succeeded = "succeeded",
-        /// Its worker has failed.
-        Failed = "failed",
-        /// Its worker has failed, and its region gives it to a worker again.
-        Retried = "retried",
-        /// Its worker has failed, and no worker gets it again.
-        DeadLettered = "dead_lettered",
-        /// It was cancelled.
-        Canceled = "canceled",
-    }
-}
-
-impl Step {
-    /// The step of a fact.
-    pub(super) fn of(change: &Change, details: &OwnedDetails) -> Self {
-        let state = change.state.as_deref();
-        match change.kind {
-            ChangeKind::Created if details.replay_of.is_some() => Self::Replayed,
-            ChangeKind::Created if details.is_rerouted => Self::Rerouted,
-            ChangeKind::Created if state == Some("scheduled") => Self::Scheduled,
-            ChangeKind::Created => Self::Enqueued,
-            ChangeKind::Leased => Self::Leased,
-            ChangeKind::Extended => Self::Extended,
-            ChangeKind::Completed => Self::Succeeded,
-            ChangeKind::Cancelled => Self::Canceled,
-            ChangeKind::Failed => match state {
-                Some("retryable" | "available" | "scheduled" | "pending") => Self::Retried,
-                Some("discarded") => Self::DeadLettered,
-                _ => Self::Failed,
-            },
-        }
-    }
-}
 
 /// A row of the history. Shape: JSON, the members in this order; one that is not known is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +57,9 @@ pub struct HistoryRow {
     /// `sha256:` and the digest of the bytes of its arguments, as they were sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_digest: Option<String>,
+    /// The same over the bytes that its region has shown, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_digest: Option<String>,
     /// Whether it is bound to some regions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<bool>,
@@ -159,7 +111,8 @@ impl HistoryRow {
             queue,
             tenant,
             priority: details.priority,
-            payload_digest: details.payload_digest.as_ref().map(|digest| format!("sha256:{digest}")),
+            payload_digest: details.payload_digest.as_ref().map(shown_digest),
+            stored_digest: details.stored_digest.as_ref().map(shown_digest),
             bound,
             enqueued_at,
             federation_id: change.federation_id.clone(),
@@ -178,6 +131,10 @@ impl HistoryRow {
     pub fn line(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
+}
+
+fn shown_digest(digest: &String) -> String {
+    format!("sha256:{digest}")
 }
 
 /// The lease of a fact, where it is known. A failure without one has its own time in the place of the lease, so that failures differ.

@@ -10,10 +10,11 @@ use data_encoding::HEXLOWER;
 
 use super::super::ledger_desk::Ledger;
 use super::super::ledger_figures::{Subject, Taken};
+use super::super::ledger_step::Step;
 use super::super::record::{Kept, LedgerAppend, LedgerJob, LedgerName, LedgerRow, RecordError};
 use super::super::state::Hub;
 use super::job::Job;
-use super::row::{DAY_MS, HistoryRow, Step, name_of};
+use super::row::{DAY_MS, HistoryRow, name_of};
 use crate::evidence::leaf_hash;
 use crate::replica::{Change, ChangeKind, OwnedDetails, ReportedChange};
 use crate::telemetry::event;

@@ -11,6 +11,7 @@ mod keys;
 pub(super) mod ledger;
 mod line;
 pub(super) mod promotion;
+pub(super) mod replay;
 mod schema;
 pub(super) mod search;
 mod tls;
@@ -277,8 +278,7 @@ impl Postgres {
     pub(super) async fn prune_reports(&self, end: ReportsEnd) -> Result<u64, RecordError> {
         let (closed, open) = (signed(end.closed_before), signed(end.open_before));
         self.ask_of_reports(DROP_OLD_REPORTS, &[(&closed, Type::INT8), (&open, Type::INT8)]).await?;
-        let max = signed(REPORTS_MAX);
-        let dropped = self.ask_of_reports(DROP_REPORTS_BEYOND, &[(&max, Type::INT8)]).await?;
+        let dropped = self.ask_of_reports(DROP_REPORTS_BEYOND, &[(&signed(REPORTS_MAX), Type::INT8)]).await?;
         Ok(number(&dropped, 0, 0)?)
     }
 

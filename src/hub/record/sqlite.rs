@@ -10,6 +10,7 @@ mod keys;
 pub(super) mod ledger;
 mod limits;
 pub(super) mod promotion;
+pub(super) mod replay;
 mod reports;
 mod tables;
 

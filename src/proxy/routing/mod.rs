@@ -12,9 +12,11 @@
 
 pub(crate) mod asked;
 pub(crate) mod bound;
+pub(crate) mod described;
 pub(crate) mod paused;
 pub(crate) mod plan;
 mod refused;
 pub(crate) mod several;
 mod tracking_id;
 pub(crate) mod turn;
+mod with_job;

@@ -8,25 +8,25 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use super::asked::{AskedHub, decided, explained};
+use super::described::described;
 use super::paused::check_source;
 use super::refused::nowhere;
 pub(crate) use super::refused::{breaker_word, refusal, refused};
 use super::tracking_id;
+pub(crate) use super::with_job::{with_job, with_word};
 use crate::base::text;
-use crate::config::{ClientReplicatedFrom, Ledger, Stamp, UnknownKeys};
+use crate::config::{ClientReplicatedFrom, Stamp, UnknownKeys};
 use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
-use crate::policy::{
-    self, DecidedBy, Decision, Explanation, Job, PermittedRegions, RegionIndex, RouteError, TENANT_KEY, View,
-};
+use crate::policy::{DecidedBy, Decision, Explanation, Job, RegionIndex, RouteError, TENANT_KEY, View};
 use crate::proxy::{
     call::{feedback::source, notes},
     state::{Ours, OwnTracking, Proxy, Shard, Shared, Spooling, refuse_shard},
 };
 use crate::region::Queue;
-use crate::replica::{Description, Ledgered, Reach};
+use crate::replica::Description;
 use crate::telemetry::event;
 use crate::telemetry::span::{self, span};
 
@@ -224,63 +224,6 @@ pub(crate) fn count_reserved(shared: &Shared, envelope: &Envelope<'_>) {
         let logged = shared.config.compat.unknown_federation_keys == UnknownKeys::Warn;
         event::unknown_federation_keys(&shared.metrics, envelope.unknown_keys().into(), logged);
     }
-}
-
-/// Gives routing the parts of an envelope that it needs.
-pub(crate) fn with_job<T>(envelope: &Envelope<'_>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
-    with_word(envelope, None, decide)
-}
-
-/// As [`with_job`], with a strategy for a job that names none itself.
-pub(crate) fn with_word<T>(envelope: &Envelope<'_>, word: Option<&str>, decide: impl FnOnce(&Job<'_>) -> T) -> T {
-    let attributes = envelope.attributes();
-    let meta = |key: &str| envelope.meta_text(key);
-    decide(&Job {
-        pin: attributes.region.as_deref(),
-        affinity: attributes.region_affinity.as_deref().or(word),
-        job_type: envelope.job_type(),
-        queue: envelope.queue(),
-        tags: envelope.tags(),
-        weights: attributes.weights.as_deref(),
-        meta: &meta,
-        tenant: envelope.caller_tenant(),
-        regions_with: attributes.regions_with.as_deref(),
-        unclear: envelope.unclear(),
-        repeatable: envelope.id().is_some() || attributes.federation_id.is_some() || envelope.is_unique(),
-    })
-}
-
-/// The description of a job that is about to be sent, with the regions that it may go to where the hub is to get its bytes.
-pub(crate) fn described(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decision) -> Option<Description> {
-    let described = described_bare(proxy, envelope, decision)?;
-    let is_wanted = proxy.shared.replicated.iter().any(|queue| queue.matches(envelope.queue()));
-    // A replica is the copy of a job that its own region has.
-    if !is_wanted || decision.pinned || envelope.attributes().replicated_from.is_some() {
-        return Some(described);
-    }
-    let view = proxy.shared.registry.view();
-    Some(match with_job(envelope, |job| policy::permitted_regions(&view, job)) {
-        None => described,
-        Some(PermittedRegions::Every) => described.with_reach(Reach::Every),
-        Some(PermittedRegions::Only(regions)) => {
-            described.with_reach(Reach::Only(regions.into_iter().map(|index| view.region(index).id.clone()).collect()))
-        }
-    })
-}
-
-/// The same of a job whose bytes the hub does not get.
-pub(crate) fn described_bare(proxy: &Proxy, envelope: &Envelope<'_>, decision: &Decision) -> Option<Description> {
-    let described = proxy.shared.described(envelope, decision)?;
-    Some(if proxy.shared.outbox.is_ledger() { ledgered(proxy, envelope, described) } else { described })
-}
-
-/// The same without a part for the ledger, where the configuration or a rule says so.
-#[cold]
-fn ledgered(proxy: &Proxy, envelope: &Envelope<'_>, described: Description) -> Description {
-    let view = proxy.shared.registry.view();
-    let by_rule = with_job(envelope, |job| policy::ledger_by_rule(&view, job));
-    let usual = || proxy.shared.config.hub.as_ref().map(|hub| hub.ledger);
-    if by_rule.or_else(usual) == Some(Ledger::Metadata) { described } else { described.ledgered(Ledgered::No) }
 }
 
 fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision: Decision) -> Planned {

@@ -66,7 +66,7 @@ impl Shared {
     ) {
         let seen = Seen { federation_id, described: Some(described), ..self.seen(ChangeKind::Created, job_id, region) };
         match sent {
-            Some(sent) => sent.details(described.of_ledger(), |details| {
+            Some(sent) => sent.details(described.of_ledger(), b"", |details| {
                 self.outbox.add(&Seen { details: Some(details), ..seen });
             }),
             None => self.outbox.add(&seen),

@@ -30,6 +30,7 @@ mod promotion;
 mod put_pools;
 mod regions;
 mod repeated;
+mod replay;
 mod roles;
 mod several;
 mod spoke;

@@ -14,7 +14,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
     let region = format!("/v1/federation/regions/eu-west-1?{why}");
-    let cells: [(Method, &str, [u16; 4]); 28] = [
+    let cells: [(Method, &str, [u16; 4]); 34] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -45,6 +45,14 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::GET, "/v1/federation/jobs/a", [404, 404, 404, 403]),
         (Method::GET, "/v1/hub/index", [403, 403, 403, 403]),
         (Method::GET, "/v1/hub/copies?job_id=a", [403, 403, 403, 403]),
+        // This hub reaches no region, which only those get to hear who may cancel a job or run one again.
+        (Method::POST, "/api/jobs/a/cancel", [403, 404, 403, 403]),
+        (Method::POST, "/api/jobs/a/replay", [403, 404, 403, 403]),
+        (Method::GET, "/api/replays", [403, 200, 200, 403]),
+        (Method::GET, "/api/replays/a", [403, 404, 404, 403]),
+        // The scope `backfill` is needed for many jobs, and nobody has it here.
+        (Method::POST, "/api/replays", [403, 403, 403, 403]),
+        (Method::DELETE, "/api/replays/a", [403, 403, 403, 403]),
         // Without a body it is no status, which only a sidecar gets to hear.
         (Method::PUT, "/v1/hub/status", [400, 403, 403, 403]),
     ];

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -150,6 +150,17 @@ CREATE INDEX ojs_hub_ledger_job_age ON ojs_hub_ledger_job (enqueued_ms, job_id, 
 CREATE INDEX ojs_hub_ledger_job_tenant ON ojs_hub_ledger_job (tenant, enqueued_ms, job_id, region) WHERE tenant IS NOT NULL;
 CREATE INDEX ojs_hub_ledger_job_learned ON ojs_hub_ledger_job (learned_ms);
 CREATE INDEX ojs_hub_ledger_job_waiting ON ojs_hub_ledger_job (job_type, tenant) WHERE is_waiting;
+",
+    // Replays, and the jobs that they are about.
+    "
+CREATE TABLE ojs_hub_replay (
+  id text COLLATE \"C\" PRIMARY KEY, version bigint NOT NULL, document text NOT NULL, is_open boolean NOT NULL, began_ms bigint NOT NULL);
+CREATE INDEX ojs_hub_replay_open ON ojs_hub_replay (began_ms, id) WHERE is_open;
+CREATE INDEX ojs_hub_replay_age ON ojs_hub_replay (began_ms, id);
+CREATE TABLE ojs_hub_replay_job (
+  replay text NOT NULL, place bigint NOT NULL, job_id text NOT NULL, region text, new_id text, digest text, step text NOT NULL, why text,
+  detail text, sends bigint NOT NULL, changed_ms bigint NOT NULL, PRIMARY KEY (replay, place));
+CREATE INDEX ojs_hub_replay_job_due ON ojs_hub_replay_job (replay, step, changed_ms, place);
 ",
 ];
 

@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -139,6 +139,17 @@ CREATE INDEX ledger_job_age ON ledger_job (enqueued_ms, job_id, region);
 CREATE INDEX ledger_job_tenant ON ledger_job (tenant, enqueued_ms, job_id, region) WHERE tenant IS NOT NULL;
 CREATE INDEX ledger_job_learned ON ledger_job (learned_ms);
 CREATE INDEX ledger_job_waiting ON ledger_job (job_type, tenant) WHERE is_waiting;
+",
+    // Replays, and the jobs that they are about.
+    "
+CREATE TABLE replay (
+  id TEXT PRIMARY KEY, version INTEGER NOT NULL, document TEXT NOT NULL, is_open INTEGER NOT NULL, began_ms INTEGER NOT NULL);
+CREATE INDEX replay_open ON replay (began_ms, id) WHERE is_open;
+CREATE INDEX replay_age ON replay (began_ms, id);
+CREATE TABLE replay_job (
+  replay TEXT NOT NULL, place INTEGER NOT NULL, job_id TEXT NOT NULL, region TEXT, new_id TEXT, digest TEXT, step TEXT NOT NULL, why TEXT,
+  detail TEXT, sends INTEGER NOT NULL, changed_ms INTEGER NOT NULL, PRIMARY KEY (replay, place)) WITHOUT ROWID;
+CREATE INDEX replay_job_due ON replay_job (replay, step, changed_ms, place);
 ",
 ];
 

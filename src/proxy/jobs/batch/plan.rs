@@ -19,8 +19,9 @@ use crate::proxy::{
     },
     routing::{
         asked::{AskedHub, decided},
+        described::described_bare,
         paused::check_source,
-        plan::{StampRoom, Stamped, described_bare, refusal, with_word},
+        plan::{StampRoom, Stamped, refusal, with_word},
         several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
     state::Proxy,
