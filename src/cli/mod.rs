@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `quotas`, `why`, `route`, `healthcheck`, `await`, `log-level`,
 //! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -23,6 +23,7 @@ mod out;
 mod pools;
 mod promote;
 mod query;
+mod quotas;
 #[cfg(feature = "demo")]
 mod region;
 mod regions;
@@ -56,6 +57,7 @@ use drill::{DrillArgs, DrillsArgs};
 use exit::{DONE, FAILED};
 use pools::PoolsArgs;
 use promote::{PromoteArgs, PromotionsArgs};
+use quotas::QuotasArgs;
 use regions::RegionsArgs;
 use scheduling::SchedulingArgs;
 
@@ -112,6 +114,8 @@ enum Command {
     Scheduling(SchedulingArgs),
     /// Put a pool of workers at a hub for all its sidecars, delete it, or show those that were put there
     Pools(PoolsArgs),
+    /// Show or put the quotas of tenants and job types at a hub
+    Quotas(QuotasArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -199,6 +203,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Await(arguments) => wait::wait(&arguments),
         Command::Regions(arguments) => regions::regions(&arguments),
         Command::Pools(arguments) => pools::pools(&arguments),
+        Command::Quotas(arguments) => quotas::quotas(&arguments),
         Command::Scheduling(arguments) => scheduling::scheduling(&arguments),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
             settle::settle(&settle)

@@ -28,6 +28,8 @@ words! {
         Operate = "operate",
         /// Reads the audit trail.
         Audit = "audit",
+        /// Puts quotas.
+        Quota = "quota",
     }
 }
 

@@ -28,6 +28,7 @@ use super::keys;
 use super::outcomes;
 use super::pools;
 use super::promotion;
+use super::quotas;
 use super::record::RecordError;
 use super::regions;
 use super::replicas;
@@ -36,7 +37,7 @@ use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{FEED_HEADER, Status, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, is_name};
+use crate::fleet::{FEED_HEADER, Status, WITH_DRILLS, WITH_POOLS, WITH_QUOTAS, WITH_REGIONS, WITH_VIEWS, is_name};
 use crate::net::origin::Page;
 use crate::switch::Version;
 
@@ -130,7 +131,8 @@ async fn answered(
         | Endpoint::PutRegion
         | Endpoint::DeleteRegion
         | Endpoint::PutPool
-        | Endpoint::DeletePool => {
+        | Endpoint::DeletePool
+        | Endpoint::PutQuotas => {
             let order = carry_out(Rc::clone(&hub), endpoint, caller, head.uri.path().to_owned(), query, body);
             document(&in_task(&hub, Box::pin(order)).await?)
         }
@@ -156,6 +158,7 @@ async fn answered(
         Endpoint::Drills => document(&drill::list(&hub).await?),
         Endpoint::Drill => document(&drill::show(&hub, last(head.uri.path(), DRILLS)).await?),
         Endpoint::Regions => document(&regions::list(&hub).await?),
+        Endpoint::Quotas => document(&quotas::list(&hub).await?),
         Endpoint::Pools => document(&pools::list(&hub).await?),
         Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
@@ -178,6 +181,7 @@ async fn carry_out(
         Endpoint::EndSwitch => switches::end(hub, &caller, &query).await,
         Endpoint::PutRegion => regions::put(hub, &caller, id, &query, &body).await,
         Endpoint::DeleteRegion => regions::delete(hub, &caller, id, &query).await,
+        Endpoint::PutQuotas => quotas::put(hub, &caller, &query, &body).await,
         Endpoint::PutPool => pools::put(hub, &caller, name, &query, &body).await,
         Endpoint::DeletePool => pools::delete(hub, &caller, name, &query).await,
         Endpoint::Promote => promotion::promote(hub, &caller, &query).await,
@@ -247,6 +251,7 @@ async fn opened_feed(
         regions: wants(WITH_REGIONS),
         pools: wants(WITH_POOLS),
         drills: wants(WITH_DRILLS),
+        quotas: wants(WITH_QUOTAS),
     };
     let mut response = Response::new(feed::body(hub, caller, name, known, wants));
     let headers = response.headers_mut();

@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
+use super::put_quotas::QUOTAS_BYTES_MAX;
 use crate::config::PUT_POOL_BYTES_MAX;
 use crate::fleet::{
     BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, FIGURES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX,
@@ -102,6 +103,10 @@ pub(super) enum Endpoint {
     PutPool,
     /// `DELETE /ojs/v1/admin/pools/{name}`.
     DeletePool,
+    /// `GET /api/quotas`: the quotas that operators have put here, with their use.
+    Quotas,
+    /// `PUT /api/quotas`: the whole set of them.
+    PutQuotas,
     /// `GET /v1/hub/audit`.
     Audit,
     /// `GET /v1/hub/audit/head`: a signed head of the audit trail.
@@ -151,6 +156,7 @@ impl Endpoint {
             "/v1/hub/drills" => &[(Method::GET, Self::Drills), (Method::POST, Self::OrderDrill)],
             _ if path.starts_with(DRILLS) => &[(Method::GET, Self::Drill), (Method::DELETE, Self::StopDrill)],
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
+            "/api/quotas" => &[(Method::GET, Self::Quotas), (Method::PUT, Self::PutQuotas)],
             "/v1/hub/audit" => &[(Method::GET, Self::Audit)],
             "/v1/hub/audit/head" => &[(Method::GET, Self::AuditHead)],
             _ => return Err(None),
@@ -161,7 +167,7 @@ impl Endpoint {
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
             "/api/limits/throttle" | "/v1/hub/changes" | "/v1/federation/route" => "POST",
             "/v1/hub/bodies" => "GET, POST",
-            "/v1/hub/figures" => "GET, PUT",
+            "/v1/hub/figures" | "/api/quotas" => "GET, PUT",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             "/v1/hub/promotions" | "/v1/hub/drills" => "GET, POST",
             _ if path.starts_with(PROMOTIONS) || path.starts_with(DRILLS) => "GET, DELETE",
@@ -186,6 +192,7 @@ impl Endpoint {
             Self::TakeDrill => DrillReport::BYTES_MAX,
             Self::PutRegion => PUT_REGION_BYTES_MAX,
             Self::PutPool => PUT_POOL_BYTES_MAX,
+            Self::PutQuotas => QUOTAS_BYTES_MAX,
             _ => 0,
         }
     }
@@ -204,7 +211,9 @@ impl Endpoint {
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies | Self::Copy => Need::Hub,
-            Self::Job | Self::Route | Self::Regions | Self::Pools | Self::Pool | Self::Figures => Need::Reader,
+            Self::Job | Self::Route | Self::Regions | Self::Pools | Self::Pool | Self::Figures | Self::Quotas => {
+                Need::Reader
+            }
             Self::Sidecars
             | Self::Switches
             | Self::Outcomes
@@ -224,6 +233,7 @@ impl Endpoint {
             | Self::DeleteRegion
             | Self::PutPool
             | Self::DeletePool => Need::Operator(Scope::Operate),
+            Self::PutQuotas => Need::Operator(Scope::Quota),
             Self::Audit | Self::AuditHead => Need::Operator(Scope::Audit),
         }
     }

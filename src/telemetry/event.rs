@@ -8,6 +8,7 @@ mod discovery;
 mod drill;
 mod hub;
 mod outcome;
+mod quota;
 mod scheduling;
 mod spool;
 mod switch;
@@ -36,6 +37,7 @@ pub use hub::{
     hub_switches_unknown, promotion_doubled, promotion_stage, promotion_waits,
 };
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
+pub use quota::{hub_quotas_in_force, hub_quotas_put, hub_quotas_refused, quota_exceeded, quota_kept};
 pub use scheduling::{scheduling_pool_overloaded, scheduling_queue_starved, scheduling_rebalanced};
 pub use spool::{spool_aside, spool_file, spool_ordered};
 pub use switch::{switch_ended, switch_set};

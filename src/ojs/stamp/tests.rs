@@ -10,9 +10,10 @@ const ALL: Additions<'_> = Additions {
     source_region: Some("us-east-1"),
     routed_at: Some("T"),
     shard: None,
+    due: None,
 };
 const USUAL: Additions<'_> =
-    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None };
+    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None, due: None };
 
 fn stamped(body: &str, additions: &Additions<'_>) -> String {
     let body = Bytes::copy_from_slice(body.as_bytes());

@@ -25,6 +25,7 @@ mod pools;
 mod postgres;
 mod promotion;
 mod put_pools;
+mod quotas;
 mod regions;
 mod repeated;
 mod roles;

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -135,6 +135,8 @@ ALTER TABLE ojs_hub_change ADD COLUMN observed_by text;
 CREATE TABLE ojs_hub_events_turn (only_one integer PRIMARY KEY CHECK (only_one = 1), hub text NOT NULL, until_ms bigint NOT NULL);
 INSERT INTO ojs_hub_events_turn VALUES (1, '', 0);
 ",
+    // The quotas that operators have put.
+    "ALTER TABLE ojs_hub_state ADD COLUMN quotas text NOT NULL DEFAULT '{}';",
 ];
 
 /// Another hub may make the tables for longer than other statements wait for a lock. Shorter than [`super::MIGRATION_WAIT`]: the server then
