@@ -157,13 +157,20 @@ async fn answered(
         }
         Endpoint::Drills => document(&drill::list(&hub).await?),
         Endpoint::Drill => document(&drill::show(&hub, last(head.uri.path(), DRILLS)).await?),
-        Endpoint::Regions => document(&regions::list(&hub).await?),
-        Endpoint::Quotas => document(&quotas::list(&hub).await?),
-        Endpoint::Pools => document(&pools::list(&hub).await?),
+        Endpoint::Regions | Endpoint::Quotas | Endpoint::Pools => document(&put_here(&hub, endpoint).await?),
         Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
         Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
     })
+}
+
+/// The list of the regions, quotas or pools that operators have put here.
+async fn put_here(hub: &Hub, endpoint: Endpoint) -> Result<Value, Refusal> {
+    match endpoint {
+        Endpoint::Regions => regions::list(hub).await,
+        Endpoint::Quotas => quotas::list(hub).await,
+        _ => pools::list(hub).await,
+    }
 }
 
 /// Carries out the order of an operator.

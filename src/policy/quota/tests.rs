@@ -120,12 +120,12 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn no_hour_has_more_jobs_than_it_may_and_no_moment_more_than_the_burst(
         (max_per_hour, burst) in (1_u64..60, 1_u64..12),
-        steps in proptest::collection::vec((0_usize..4, 0_u8..13, 0_u64..700, any::<bool>()), 1..700),
+        steps in proptest::collection::vec((0_usize..4, 0_u8..13, 0_u64..700, any::<bool>()), 1..500),
     ) {
         let rate = Rate { max_per_hour, burst };
         let mut model = Model::new(rate, 4);

@@ -70,7 +70,7 @@ pub(crate) fn admit(
 #[cold]
 #[inline(never)]
 fn counted(proxy: &Proxy, envelope: &Envelope<'_>, may_delay: bool) -> Result<Option<Box<Admitted>>, ErrorDocument> {
-    let (quotas, metrics) = (&proxy.shared.quotas, &proxy.shared.metrics);
+    let quotas = &proxy.shared.quotas;
     let said = envelope.meta_text(TENANT_KEY);
     let own = said.text.as_deref().filter(|tenant| !tenant.is_empty());
     let source = (own.or(envelope.caller_tenant()), envelope.job_type());
@@ -85,7 +85,6 @@ fn counted(proxy: &Proxy, envelope: &Envelope<'_>, may_delay: bool) -> Result<Op
         return Err(ErrorDocument::unclear_member("type"));
     }
     let refused = |none: NoToken| {
-        metrics.quota_refused.inc();
         let refusal =
             Some(ErrorDocument::quota_exceeded(&none.live.quota.tenant, &none.live.quota.job_type, none.retry_after));
         Ok(Some(Box::new(Admitted { refusal, ..Admitted::default() })))
@@ -104,7 +103,7 @@ fn counted(proxy: &Proxy, envelope: &Envelope<'_>, may_delay: bool) -> Result<Op
     // A job that its client has scheduled for a later time keeps that.
     let keeps = due.own_ms.is_some_and(|own| own >= at_ms);
     if !keeps {
-        metrics.quota_delayed.inc();
+        proxy.shared.metrics.quota_delayed.inc();
     }
     let due = (!keeps).then(|| (rfc3339(at_ms), due));
     Ok(Some(Box::new(Admitted { token: Some(token), due, refusal: None })))

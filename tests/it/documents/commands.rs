@@ -71,8 +71,10 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// The commands of two words.
-const TWO_WORDS: [[&str; 2]; 11] = [
+const TWO_WORDS: [[&str; 2]; 13] = [
     ["pools", "put"],
+    ["quotas", "put"],
+    ["quotas", "list"],
     ["pools", "list"],
     ["pools", "delete"],
     ["regions", "put"],

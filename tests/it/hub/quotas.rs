@@ -71,6 +71,11 @@ async fn fill(federation: &Stage, sidecars: &[&Process], count: usize) {
 }
 
 #[track_caller]
+fn check_refused_any(answer: &Answer) {
+    answer.check_error(429, "rate_limited", "quota_exceeded");
+}
+
+#[track_caller]
 fn check_refused(answer: &Answer) {
     let error = answer.check_error(429, "rate_limited", "quota_exceeded");
     assert_eq!(
@@ -138,11 +143,9 @@ async fn share(stage: &HubStage, replicas: &[usize]) {
     let shown = shown(stage).await;
     assert_eq!((&shown["usedInLastHour"], &shown["granted"]), (&json!(7), &json!(0)), "{shown}");
     let metrics = String::from_utf8(one.admin.get("/metrics").await.body.to_vec()).unwrap();
-    assert!(
-        metrics
-            .lines()
-            .any(|line| line.starts_with("ojs_federation_quota_refused_jobs_total ") && !line.ends_with(" 0"))
-    );
+    let refusals = metrics.lines().filter(|line| line.starts_with("ojs_federation_refusals_total{"));
+    let mut counted = refusals.filter(|line| line.contains("quota_exceeded"));
+    assert!(counted.any(|line| !line.ends_with(" 0")), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,6 +227,15 @@ async fn a_repetition_that_the_journal_answers_takes_no_token_and_is_answered_wi
     let again = keyed().await;
     assert_eq!((again.status, again.json()["id"].clone()), (first.status, first.json()["id"].clone()));
     assert_eq!(stored(&federation).len(), 2);
+    // A key that was refused is free for the same job.
+    let other = || one.client.send(Request::post(JOBS).header("idempotency-key", "k-2"), mail(&json!({})));
+    for _ in 0..2 {
+        check_refused_any(&other().await);
+    }
+    put(&stage, &json!({ "maxPerHour": 20, "burst": 20 })).await;
+    eventually("the key has its job", async || other().await.status == 201).await;
+    assert_eq!(other().await.status, 201);
+    assert_eq!(stored(&federation).len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
