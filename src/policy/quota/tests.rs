@@ -60,7 +60,7 @@ impl Model {
     fn ask(&mut self, place: usize, needs: u64, wants_later: u64) {
         let (now, burst) = (self.at(self.now_ms), self.rate.burst);
         let it = &mut self.sidecars[place];
-        let keep = if needs % 5 == 0 { needs } else { u64::MAX };
+        let keep = if needs.is_multiple_of(5) { needs } else { u64::MAX };
         let (left, dropped, later) = it.purse.freeze(now, keep, wants_later > 0);
         let ask = BlockAsk {
             process: format!("{place} {}", it.process),
@@ -131,7 +131,7 @@ proptest! {
         let mut model = Model::new(rate, 4);
         for (place, step, number, flag) in steps {
             match step {
-                0..=3 => (0..number % 9).for_each(|_| model.arrive(place, flag, number % 4 == 0)),
+                0..=3 => (0..number % 9).for_each(|_| model.arrive(place, flag, number.is_multiple_of(4))),
                 4 | 5 => { model.ask(place, number % 20, number % 4); model.hear(place); model.learn(place); }
                 6 => model.ask(place, number % 20, number % 4),
                 7 => model.hear(place),
