@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const DEPTH_MAX: usize = 100;
 const ALL: Additions<'_> =
-    Additions { id: Some("I"), federation_id: Some("F\"\\\n"), source_region: Some("us-east-1"), routed_at: Some("T"), shard: None };
+    Additions { id: Some("I"), federation_id: Some("F\"\\\n"), source_region: Some("us-east-1"), routed_at: Some("T"), shard: None, due: None };
 
 /// White space behind a job makes its body one that is sent in pieces, which show what was kept.
 const PADDING: &[u8] = &[b' '; 4097];

@@ -82,6 +82,8 @@ words! {
         Throttled = "throttled",
         /// An operator has paused the type or the tenant of a new job.
         SourcePaused = "source_paused",
+        /// The quota of the job has no token for it.
+        QuotaExceeded = "quota_exceeded",
         /// The process is about to end.
         Draining = "draining",
         /// The call has passed as many sidecars as it may.
@@ -254,6 +256,11 @@ reasons! {
     UNPROCESSABLE_ENTITY Unsupported {
         RoutingUnsupported = "routing_unsupported":
             "a call that can only go to one region carries keys that ask for another, such as a dead letter's retry",
+    }
+    TOO_MANY_REQUESTS RateLimited {
+        QuotaExceeded = "quota_exceeded" in QuotaExceeded:
+            "as many jobs of its tenant and type have started as a quota of the hub permits, `details.quota` names it; nothing was sent: send it \
+             again after `Retry-After`",
     }
     REQUEST_HEADER_FIELDS_TOO_LARGE InvalidRequest {
         HeadTooLarge = "head_too_large": "over `limits.head_bytes` or `limits.headers`",

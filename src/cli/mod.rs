@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `quotas`, `why`, `route`, `healthcheck`, `await`, `log-level`,
 //! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -24,6 +24,7 @@ mod out;
 mod pools;
 mod promote;
 mod query;
+mod quotas;
 #[cfg(feature = "demo")]
 mod region;
 mod regions;
@@ -59,6 +60,7 @@ use exit::{DONE, FAILED};
 use ledger::LedgerArgs;
 use pools::PoolsArgs;
 use promote::{PromoteArgs, PromotionsArgs};
+use quotas::QuotasArgs;
 use regions::RegionsArgs;
 use replay::{CancelArgs, ReplayArgs, ReplaysArgs};
 use scheduling::SchedulingArgs;
@@ -116,6 +118,8 @@ enum Command {
     Scheduling(SchedulingArgs),
     /// Put a pool of workers at a hub for all its sidecars, delete it, or show those that were put there
     Pools(PoolsArgs),
+    /// Show or put the quotas of tenants and job types at a hub
+    Quotas(QuotasArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -212,6 +216,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Regions(arguments) => regions::regions(&arguments),
         Command::Pools(arguments) => pools::pools(&arguments),
         Command::Ledger(arguments) => ledger::ledger(&arguments),
+        Command::Quotas(arguments) => quotas::quotas(&arguments),
         Command::Scheduling(arguments) => scheduling::scheduling(&arguments),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {
             settle::settle(&settle)

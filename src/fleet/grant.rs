@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::quota_tokens::{QuotaAnswer, QuotaTokens};
 use super::status::is_name;
 use crate::base::RegionId;
 
 /// Regions in one request: as many as a configuration has limits at most.
 pub const GRANT_REGIONS_MAX: usize = 256;
-/// The longest request. Units: bytes.
-pub const GRANTS_BYTES_MAX: usize = 64 * 1024;
+/// The longest request: that of a sidecar which spends later tokens of many quotas at once. Units: bytes.
+pub const GRANTS_BYTES_MAX: usize = 128 * 1024;
 /// A number of calls above this is a mistake.
 const CALLS_MAX: u64 = 1_000_000_000;
 /// The longest call, above which a region would be left without calls for hours. Units: milliseconds.
@@ -33,6 +34,9 @@ pub struct GrantRequest {
     /// One for each pool of workers that the hub bounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<PoolPlaces>,
+    /// One for each quota that is to be asked for now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaTokens>,
 }
 
 /// The places of a sidecar in one pool of workers.
@@ -80,6 +84,9 @@ pub struct GrantAnswer {
     /// One for each pool of the request.
     #[serde(default)]
     pub pools: Vec<PoolAnswer>,
+    /// One for each quota of the request.
+    #[serde(default)]
+    pub quotas: Vec<QuotaAnswer>,
 }
 
 /// The grant of one pool.
@@ -183,7 +190,7 @@ impl GrantRequest {
         if of_regions.chain(of_pools).flatten().any(|calls| calls > CALLS_MAX) {
             return Some("`holds`, `needs` and `wants`: expected at most a thousand million calls");
         }
-        None
+        QuotaTokens::mistake(&self.quotas)
     }
 }
 
@@ -200,6 +207,7 @@ mod tests {
             longest_call_ms: 25_000,
             regions: vec![region.clone()],
             pools: Vec::new(),
+            quotas: Vec::new(),
         };
         let pool = PoolPlaces {
             pool: "p".to_owned(),

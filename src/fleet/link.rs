@@ -9,6 +9,8 @@ mod look_ups;
 mod pools;
 mod questions;
 mod regions;
+mod shown;
+mod tokens;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -27,6 +29,8 @@ use super::failure::Failure;
 use super::granting::Granting;
 use super::keys::Desk;
 use super::lease::Lease;
+use super::quota_tokens::WITH_QUOTAS;
+use super::quoting::Quoting;
 use super::report::{REPORTS_MAX, Reports};
 use super::request::Requests;
 use super::status::Status;
@@ -79,6 +83,8 @@ pub struct Link {
     pub reports: Box<dyn Fn(u64) -> Reports>,
     /// The fleet limits that this sidecar keeps to.
     pub granting: Granting,
+    /// The quotas that this sidecar keeps to.
+    pub quoting: Rc<Quoting>,
     /// The changes of jobs that the hub lacks; none where this sidecar reports none.
     pub outbox: Option<Arc<Outbox>>,
     /// The bytes of jobs that the hub lacks; none where this sidecar reports none.
@@ -138,7 +144,15 @@ impl Link {
 
     /// Connects, follows the feed and reports, for ever. A replica that is lost is followed by the next one at once, and by a wait after each
     /// round of all.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
+        let (quoting, clock) = (Rc::clone(&self.quoting), self.clock.clone());
+        tokio::select! {
+            () = self.keep_connected() => {}
+            () = quoting.keep_own_limits(&clock) => {}
+        }
+    }
+
+    async fn keep_connected(mut self) {
         let (mut wait, mut failures, mut was_followed) = (WAITS.0, 0, false);
         let share = self.draw.unit();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a few URLs")]
@@ -165,6 +179,7 @@ impl Link {
             was_followed |= self.metrics.hub_connected.get() == 1;
             if is_round && !std::mem::take(&mut was_followed) {
                 self.granting.hub_lost(self.clock.now());
+                self.quoting.hub_lost();
             }
             self.lost(&error);
             self.replica.set(self.replica.get().wrapping_add(1));
@@ -172,33 +187,6 @@ impl Link {
                 self.clock.sleep(wait.mul_f64(0.5 + self.draw.unit() / 2.0)).await;
                 wait = (wait * 2).min(WAITS.1);
             }
-        }
-    }
-
-    /// The loss of the feed is logged, and for each replica each new cause for which its feed cannot be opened.
-    fn lost(&self, error: &str) {
-        let was_connected = self.metrics.hub_connected.get() == 1;
-        self.metrics.hub_connected.set(0);
-        self.end_drill("hub_lost");
-        if let Some(views) = &self.views {
-            views.lost();
-        }
-        (self.on_state)(Some(&format!("not connected, and what it has set stays in force until it ends: {error}")));
-        let url = &self.url().text;
-        let before = self.causes.borrow_mut().insert(url.clone(), error.to_owned());
-        if was_connected {
-            event::hub_lost(url, error);
-        } else if before.as_deref() != Some(error) {
-            event::hub_not_opened(url, error);
-        }
-    }
-
-    fn connected(&self) {
-        let was_connected = self.metrics.hub_connected.get() == 1;
-        self.metrics.hub_connected.set(1);
-        self.causes.borrow_mut().remove(&self.url().text);
-        if !was_connected {
-            event::hub_connected(&self.url().text);
         }
     }
 
@@ -234,6 +222,7 @@ impl Link {
             failure = self.keep_asking_for_figures(requests) => failure,
             failure = self.keep_asking_where(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
+            failure = self.keep_asking_for_tokens(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }
@@ -319,8 +308,10 @@ impl Link {
         if self.discovered.is_some() {
             request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_REGIONS));
         }
-        request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_POOLS));
-        request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_DRILLS));
+        for word in [WITH_POOLS, WITH_DRILLS, WITH_QUOTAS] {
+            request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(word));
+        }
+        self.quoting.feed_begins();
         self.named.replace(None);
         let mut body = requests.answered(request).await?.into_body();
         self.connected();
@@ -357,6 +348,7 @@ impl Link {
             ("views", Some(views)) => take_views(views, data),
             ("regions", _) => self.take_regions(data),
             ("pools", _) => self.take_pools(data),
+            ("quotas", _) => self.take_quotas(data),
             ("drill", _) => self.take_drill(data),
             _ => {}
         }

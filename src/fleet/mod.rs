@@ -7,7 +7,7 @@
 //! - `keys` claims `Idempotency-Key`s for calls, and reports their ends.
 //! - [`Lease`] cuts a spoke off from other regions, and workers from jobs, while the hub is not heard.
 //! - `views` hands views of regions to [`crate::region::views::HubViews`]; the regions that were put at the hub go to the discovery, and
-//!   the pools of workers to the journal.
+//!   the pools of workers and the quotas to the journal.
 //! - [`crate::region::Drills`] gets the failover drill of the feed, and the hub its counts.
 //!
 //! Received switches are kept in the journal and hold until they end by their own time: the loss of the hub changes nothing.
@@ -27,6 +27,8 @@ mod lease;
 mod link;
 mod pooling;
 mod pull;
+mod quota_tokens;
+mod quoting;
 mod report;
 mod request;
 mod status;
@@ -45,6 +47,8 @@ pub use lease::{Lease, OnTurn};
 pub use link::{Link, OnState};
 pub use pooling::Pooled;
 pub use pull::Pull;
+pub use quota_tokens::{FeedQuotas, LaterTokens, QuotaAnswer, QuotaTokens, WITH_QUOTAS};
+pub use quoting::Quoting;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use request::JOB_NOT_INDEXED;
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};

@@ -30,6 +30,8 @@ words! {
         Audit = "audit",
         /// Runs many jobs again. Spec: source-job-orchestrator §3, `orch:backfill`.
         Backfill = "backfill",
+        /// Puts quotas.
+        Quota = "quota",
     }
 }
 

@@ -29,6 +29,7 @@ use super::ledger;
 use super::outcomes;
 use super::pools;
 use super::promotion;
+use super::quotas;
 use super::record::RecordError;
 use super::regions;
 use super::replay;
@@ -38,7 +39,7 @@ use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{FEED_HEADER, Status, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, is_name};
+use crate::fleet::{FEED_HEADER, Status, WITH_DRILLS, WITH_POOLS, WITH_QUOTAS, WITH_REGIONS, WITH_VIEWS, is_name};
 use crate::net::origin::Page;
 use crate::switch::Version;
 
@@ -143,8 +144,7 @@ async fn answered(
         }
         Endpoint::Drills => document(&drill::list(&hub).await?),
         Endpoint::Drill => document(&drill::show(&hub, last(head.uri.path(), DRILLS)).await?),
-        Endpoint::Regions => document(&regions::list(&hub).await?),
-        Endpoint::Pools => document(&pools::list(&hub).await?),
+        Endpoint::Regions | Endpoint::Quotas | Endpoint::Pools => document(&put_here(&hub, endpoint).await?),
         Endpoint::Pool => document(&pools::show(&hub, last(head.uri.path(), POOLS)).await?),
         Endpoint::Route => document(&routing::answered(&hub, &body)?),
         Endpoint::LedgerJobs => document(&ledger::list(&hub, &query).await?),
@@ -159,6 +159,15 @@ async fn answered(
         Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
         _ => document(&ordered(&hub, endpoint, caller, (head.uri.path(), query), body).await?),
     })
+}
+
+/// The list of the regions, quotas or pools that operators have put here.
+async fn put_here(hub: &Hub, endpoint: Endpoint) -> Result<Value, Refusal> {
+    match endpoint {
+        Endpoint::Regions => regions::list(hub).await,
+        Endpoint::Quotas => quotas::list(hub).await,
+        _ => pools::list(hub).await,
+    }
 }
 
 /// Carries out the order of an operator, and answers with its result.
@@ -195,6 +204,7 @@ async fn carry_out(
         Endpoint::EndSwitch => switches::end(hub, &caller, &query).await,
         Endpoint::PutRegion => regions::put(hub, &caller, id, &query, &body).await,
         Endpoint::DeleteRegion => regions::delete(hub, &caller, id, &query).await,
+        Endpoint::PutQuotas => quotas::put(hub, &caller, &query, &body).await,
         Endpoint::PutPool => pools::put(hub, &caller, name, &query, &body).await,
         Endpoint::DeletePool => pools::delete(hub, &caller, name, &query).await,
         Endpoint::Promote => promotion::promote(hub, &caller, &query).await,
@@ -265,6 +275,7 @@ async fn opened_feed(
         regions: wants(WITH_REGIONS),
         pools: wants(WITH_POOLS),
         drills: wants(WITH_DRILLS),
+        quotas: wants(WITH_QUOTAS),
     };
     Ok(events(feed::body(hub, caller, name, known, wants)))
 }

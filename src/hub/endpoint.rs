@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::access::{Need, Scope};
+use super::put_quotas::QUOTAS_BYTES_MAX;
 use super::replay_desk::REPLAY_BYTES_MAX;
 use crate::config::PUT_POOL_BYTES_MAX;
 use crate::fleet::{
@@ -138,6 +139,10 @@ pub(super) enum Endpoint {
     Replay,
     /// `DELETE /api/replays/{id}`: its end.
     StopReplay,
+    /// `GET /api/quotas`: the quotas that operators have put here, with their use.
+    Quotas,
+    /// `PUT /api/quotas`: the whole set of them.
+    PutQuotas,
     /// `GET /v1/hub/audit`.
     Audit,
     /// `GET /v1/hub/audit/head`: a signed head of the audit trail.
@@ -215,6 +220,7 @@ impl Endpoint {
     fn of_orchestrator(path: &str) -> &'static [(Method, Self)] {
         match path {
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
+            "/api/quotas" => &[(Method::GET, Self::Quotas), (Method::PUT, Self::PutQuotas)],
             "/api/replays" => &[(Method::GET, Self::Replays), (Method::POST, Self::OrderReplay)],
             _ if path.starts_with(REPLAYS) => &[(Method::GET, Self::Replay), (Method::DELETE, Self::StopReplay)],
             "/api/jobs" => &[(Method::GET, Self::LedgerJobs)],
@@ -235,6 +241,7 @@ impl Endpoint {
 
     fn methods_of_orchestrator(path: &str) -> &'static str {
         match path {
+            "/api/quotas" => "GET, PUT",
             "/api/replays" => "GET, POST",
             _ if path.starts_with(REPLAYS) => "GET, DELETE",
             _ if path.starts_with(TENANTS) => "DELETE",
@@ -260,6 +267,7 @@ impl Endpoint {
             Self::TakeDrill => DrillReport::BYTES_MAX,
             Self::PutRegion => PUT_REGION_BYTES_MAX,
             Self::PutPool => PUT_POOL_BYTES_MAX,
+            Self::PutQuotas => QUOTAS_BYTES_MAX,
             _ => 0,
         }
     }
@@ -278,7 +286,9 @@ impl Endpoint {
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies | Self::Copy => Need::Hub,
-            Self::Job | Self::Route | Self::Regions | Self::Pools | Self::Pool | Self::Figures => Need::Reader,
+            Self::Job | Self::Route | Self::Regions | Self::Pools | Self::Pool | Self::Figures | Self::Quotas => {
+                Need::Reader
+            }
             Self::Sidecars
             | Self::Switches
             | Self::Outcomes
@@ -308,6 +318,7 @@ impl Endpoint {
             | Self::CancelJob
             | Self::ReplayJob => Need::Operator(Scope::Operate),
             Self::OrderReplay | Self::StopReplay => Need::Operator(Scope::Backfill),
+            Self::PutQuotas => Need::Operator(Scope::Quota),
             Self::LedgerDays | Self::LedgerHistory | Self::LedgerHead | Self::Audit | Self::AuditHead => {
                 Need::Operator(Scope::Audit)
             }

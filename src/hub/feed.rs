@@ -4,7 +4,7 @@
 //! version already, and after each change; for a sidecar that wants them, an event `views` with [`crate::region::views::FeedViews`] as its data
 //! whenever a region was probed or polled; for one that discovers regions by its hub, an event `regions` with
 //! [`crate::region::discovery::FeedRegions`] at the beginning, after each change of them, and every few seconds; for one that wants them, an event
-//! `pools` with [`crate::fleet::FeedPools`] at the beginning and after each change of them; for one that takes part in failover drills, an event `drill` with
+//! `pools` with [`crate::fleet::FeedPools`], and `quotas` with [`crate::fleet::FeedQuotas`], at the beginning and after each change of them; for one that takes part in failover drills, an event `drill` with
 //! [`FeedDrill`] at the beginning and after each change of the drill; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
 //! that the sidecar knows that the hub is there.
 
@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use super::access::Caller;
 use super::drill_desk::Latest;
 use super::put_pools::PutPools;
+use super::put_quotas::PutQuotas;
 use super::record::State;
 use super::registry::PutRegions;
 use super::response::Body;
@@ -46,6 +47,8 @@ pub(super) struct Wants {
     pub(super) pools: bool,
     /// Failover drills.
     pub(super) drills: bool,
+    /// The quotas that were put at this hub.
+    pub(super) quotas: bool,
 }
 
 /// The last event about regions: none before the first one.
@@ -71,6 +74,8 @@ struct Feed {
     said: Option<Said>,
     /// The last event about pools, none before the first one; none where the sidecar wants none.
     named: Option<Option<Arc<PutPools>>>,
+    /// The last event about quotas, none before the first one; none where the sidecar wants none.
+    quotas: Option<Option<Arc<PutQuotas>>>,
     /// The last drill; none where the sidecar takes part in none.
     drills: Option<watch::Receiver<Option<Arc<Latest>>>>,
     /// The drill that the last event about one named, none before the first one; and for none of them, the inner one.
@@ -94,6 +99,7 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
         sent: None,
         said: wants.regions.then_some(None),
         named: wants.pools.then_some(None),
+        quotas: wants.quotas.then_some(None),
         drills,
         drilled: None,
     };
@@ -111,6 +117,7 @@ impl Feed {
             && self.unsent_views().is_none()
             && !self.owes_regions()
             && !self.owes_pools()
+            && !self.owes_quotas()
             && self.owed_drill().is_none()
         {
             // The senders live as long as the hub, which this holds.
@@ -130,8 +137,8 @@ impl Feed {
         }
         let current = Arc::clone(&self.states.borrow_and_update());
         if self.known.as_ref() == Some(&current.version) {
-            let event =
-                self.drill_event().or_else(|| self.pools_event(&current)).or_else(|| self.regions_event(&current));
+            let event = self.drill_event().or_else(|| self.pools_event(&current));
+            let event = event.or_else(|| self.quotas_event(&current)).or_else(|| self.regions_event(&current));
             let event = event.or_else(|| self.views_event());
             return Some(event.unwrap_or_else(|| self.sign_of_life()));
         }
@@ -183,6 +190,19 @@ impl Feed {
         let named = self.named.as_mut().filter(|named| named.as_ref() != Some(&current.pools))?;
         *named = Some(Arc::clone(&current.pools));
         Some(Bytes::from(format!("event: pools\ndata: {}\n\n", serde_json::json!(current.pools.event()))))
+    }
+
+    /// Whether the quotas have changed since this feed has sent them.
+    fn owes_quotas(&self) -> bool {
+        let is_sent = |sent: &Option<Arc<PutQuotas>>| sent.as_ref() == Some(&self.states.borrow().quotas);
+        self.quotas.as_ref().is_some_and(|sent| !is_sent(sent))
+    }
+
+    /// The quotas, where they have changed.
+    fn quotas_event(&mut self, current: &State) -> Option<Bytes> {
+        let sent = self.quotas.as_mut().filter(|sent| sent.as_ref() != Some(&current.quotas))?;
+        *sent = Some(Arc::clone(&current.quotas));
+        Some(Bytes::from(format!("event: quotas\ndata: {}\n\n", serde_json::json!(current.quotas.event()))))
     }
 
     /// The drill, or the word that there is none, where the last event said otherwise.

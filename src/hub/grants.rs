@@ -1,9 +1,11 @@
-//! The requests of sidecars for calls of fleet limits and for places of pools, and the list of the holders.
+//! The requests of sidecars for calls of fleet limits, places of pools and tokens of quotas, and the list of the holders of the first two.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::access::Caller;
 use super::limits::{Ask, Share, Subject};
+use super::quotas;
 use super::response::Refusal;
 use super::sidecar_request::read;
 use super::state::Hub;
@@ -13,17 +15,16 @@ use crate::fleet::{GrantAnswer, GrantRequest, PoolAnswer, PoolPlaces, RegionCall
 /// The cause where a limit takes no further holder.
 const FULL: &str = "the limit has as many holders as may be";
 
-/// Grants a sidecar calls and places; they are durable when this returns.
+/// Grants a sidecar calls, places and tokens; they are durable when this returns.
 ///
 /// Errors: the sidecar keeps to its last grants, and asks again.
 pub(super) async fn take(hub: &Hub, caller: &Caller, body: &[u8]) -> Result<Value, Refusal> {
     let request: GrantRequest = read(hub, caller, body)?;
     let regions = request.regions.iter().map(|calls| region_grant(hub, &request, calls));
     let pools = request.pools.iter().map(|places| pool_answer(hub, &request, places));
-    let both =
-        futures_util::future::join(futures_util::future::join_all(regions), futures_util::future::join_all(pools));
-    let (regions, pools) = both.await;
-    Ok(json!(GrantAnswer { regions, pools }))
+    let quotas = request.quotas.iter().map(|tokens| quotas::grant(hub, &request, tokens));
+    let (regions, pools, quotas) = futures_util::join!(join_all(regions), join_all(pools), join_all(quotas));
+    Ok(json!(GrantAnswer { regions, pools, quotas }))
 }
 
 async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) -> RegionGrant {

@@ -251,6 +251,7 @@ async fn serve_loaded(
         () = end_switches(hub) => Err(RunError::Ended("end of switches")),
         () = keep_inventory(hub) => Err(RunError::Ended("inventory")),
         () = hub.limits.grant(&hub.record, hub.follow()) => Err(RunError::Ended("grants")),
+        () = hub.quota_desk.grant(&hub.record) => Err(RunError::Ended("tokens")),
         () = pull_bodies(hub) => Err(RunError::Ended("replication of bodies")),
         () = conflicts::run(hub) => Err(RunError::Ended("conflicts")),
         () = events::run(hub) => Err(RunError::Ended("event streams")),

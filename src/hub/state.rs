@@ -16,6 +16,7 @@ use super::index::Index;
 use super::ledger_desk::Ledger;
 use super::limits::Limits;
 use super::name::random_name;
+use super::quota_desk::QuotaDesk;
 use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
 use super::replay_desk::ReplayDesk;
 use super::target::Regions;
@@ -59,6 +60,8 @@ pub(super) struct Hub {
     pub(super) report_places: Semaphore,
     /// The fleet limits that it grants parts of.
     pub(super) limits: Limits,
+    /// The ledgers of quotas.
+    pub(super) quota_desk: QuotaDesk,
     /// The last failover drill.
     pub(super) drills: DrillDesk,
     /// The index of jobs; none where it keeps none.
@@ -101,6 +104,7 @@ impl Hub {
             change_places: Semaphore::new(JOBS_AT_ONCE),
             report_places: Semaphore::new(REPORTS_AT_ONCE),
             limits: Limits::default(),
+            quota_desk: QuotaDesk::default(),
             drills: DrillDesk::default(),
             index: None,
             ledger: None,

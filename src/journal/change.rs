@@ -6,6 +6,7 @@ use super::lease::Lease;
 use super::record::Secret;
 use crate::config::PutPool;
 use crate::outcome::Placement;
+use crate::policy::Quota;
 use crate::switch::{HubState, Switches};
 
 /// One change for the file.
@@ -21,6 +22,8 @@ pub(super) enum Change {
     Hub(HubState),
     /// The last pools of workers that the hub has named.
     PutPools(Vec<PutPool>),
+    /// The last quotas that the hub has named.
+    Quotas(Vec<Quota>),
     DropPlacement(u64),
     DropLease(u64),
     /// A lease has no place any more.

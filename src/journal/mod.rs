@@ -22,6 +22,7 @@ mod older;
 mod places;
 mod placing;
 mod put_pools;
+mod quotas;
 mod record;
 mod settling;
 mod shared;
@@ -109,6 +110,7 @@ impl Journal {
             hub: Mutex::default(),
             put_pools: Mutex::default(),
             pools_changed: Notify::new(),
+            quotas: Mutex::default(),
             follows_hub: AtomicBool::new(false),
             secret: Mutex::new(random_secret()),
             time: JournalClock::new(&clock),

@@ -14,6 +14,7 @@ use super::record::Secret;
 use super::table::Table;
 use crate::base::Clock;
 use crate::config::PutPool;
+use crate::policy::Quota;
 use crate::switch::{HubState, Switches};
 use crate::telemetry::Metrics;
 
@@ -33,6 +34,8 @@ pub(super) struct Inner {
     pub(super) put_pools: Mutex<Option<Arc<Vec<PutPool>>>>,
     /// Notified when these have changed.
     pub(super) pools_changed: Notify,
+    /// The quotas that were put at the hub; none before the hub, or the file, has named any.
+    pub(super) quotas: Mutex<Option<Arc<Vec<Quota>>>>,
     /// Whether that hub is followed.
     pub(super) follows_hub: AtomicBool,
     /// With which callers are fingerprinted; the file's, once it is read.
@@ -45,7 +48,7 @@ pub(super) struct Inner {
     /// When the last line about a full journal was logged: a [`Moment`], or 0.
     pub(super) told_evicted_ms: AtomicU64,
     pub(super) changed: Notify,
-    /// Whether switches have come or gone.
+    /// Whether switches or quotas have come or gone.
     pub(super) switched: Notify,
     pub(super) decisions: Arc<Decisions>,
     pub(super) keys: Keys,

@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS secret (only_one INTEGER PRIMARY KEY CHECK (only_one 
 CREATE TABLE IF NOT EXISTS switches (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS hub (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS put_pools (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS quotas (only_one INTEGER PRIMARY KEY CHECK (only_one = 1), document TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS lease (
   number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
   visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
@@ -121,7 +122,7 @@ impl Engine for Sqlite {
     fn compact(&mut self, all: &[Change]) -> Result<(), Trouble> {
         let transaction = self.0.transaction()?;
         transaction.execute_batch(
-            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM place; DELETE FROM switches; DELETE FROM hub; DELETE FROM put_pools;",
+            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM place; DELETE FROM switches; DELETE FROM hub; DELETE FROM put_pools; DELETE FROM quotas;",
         )?;
         for change in all {
             apply(&transaction, change)?;
@@ -206,6 +207,9 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
         Change::PutPools(pools) => {
             connection.execute("INSERT OR REPLACE INTO put_pools VALUES (1, ?1)", [in_json(pools)?])
         }
+        Change::Quotas(quotas) => {
+            connection.execute("INSERT OR REPLACE INTO quotas VALUES (1, ?1)", [in_json(quotas)?])
+        }
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
         Change::DropPlace(number) => connection.execute("DELETE FROM place WHERE number=?1", [whole(*number)]),
         Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
@@ -256,6 +260,7 @@ fn read(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     changes.extend(only(connection, "switches")?.map(Change::Switches));
     changes.extend(only(connection, "hub")?.map(Change::Hub));
     changes.extend(only(connection, "put_pools")?.map(Change::PutPools));
+    changes.extend(only(connection, "quotas")?.map(Change::Quotas));
     Ok(changes)
 }
 

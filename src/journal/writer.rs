@@ -199,7 +199,7 @@ impl Writer {
                 Change::Placement(_, placement) => last = last.max(Some(placement.last_moment())),
                 Change::Secret(secret) => *inner.secret.lock() = *secret,
                 Change::Lease(lease) => last = last.max(Some(lease.began())),
-                Change::Switches(_) | Change::Hub(_) | Change::PutPools(_) => {}
+                Change::Switches(_) | Change::Hub(_) | Change::PutPools(_) | Change::Quotas(_) => {}
                 Change::DropPlacement(_) | Change::DropLease(_) | Change::DropPlace(_) => {}
             }
         }
@@ -210,6 +210,7 @@ impl Writer {
         if has_news {
             changes.iter().for_each(|change| inner.take_switches(change));
             changes.iter().for_each(|change| inner.take_put_pools(change));
+            changes.iter().for_each(|change| inner.take_quotas(change));
         }
         inner.table.lock().merge(changes, inner.time.now(&inner.clock), RULES);
         inner.changed.notify_one();
@@ -245,6 +246,7 @@ impl Writer {
         all.push(Change::Switches(self.inner.switches.lock().clone()));
         all.push(Change::Hub(self.inner.hub.lock().clone()));
         all.extend(self.inner.put_pools.lock().as_ref().map(|pools| Change::PutPools(Vec::clone(pools))));
+        all.extend(self.inner.quotas.lock().as_ref().map(|quotas| Change::Quotas(Vec::clone(quotas))));
         // The table no longer has the records that wait to be dropped.
         self.drops.clear();
         let kept = self.engine.compact(&all);

@@ -142,7 +142,7 @@ impl ErrorDocument {
     fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
         let (status, code, message) = (reason.status(), reason.code(), message.into());
         // The statuses that SDKs replay in any case.
-        let retryable = matches!(status.as_u16(), 502..=504);
+        let retryable = matches!(status.as_u16(), 429 | 502..=504);
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
         Self { reason, status, code, message, retryable, retry_after, particulars: Box::default() }
     }

@@ -4,6 +4,7 @@
 //! replace `meta` wholesale, else into `meta`. A pin that stands only in `meta` would be lost there, so it is copied along.
 
 mod cuts;
+mod due;
 mod shard;
 mod text;
 
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::abridged::Abridged;
 use super::attributes::{Mark, Name, Place, Slot};
+use super::due::Due;
 use super::envelope::{Envelope, Id};
 use super::scan::plain_run;
 use super::segments::Segments;
@@ -39,6 +41,8 @@ pub struct Additions<'a> {
     pub routed_at: Option<&'a str>,
     /// The suffix of the shard that the job goes into, and where the job names its queue.
     pub shard: Option<(&'a str, &'a Spots)>,
+    /// The time at which the job is to run, RFC 3339, in place of its own.
+    pub due: Option<(&'a str, &'a Due)>,
 }
 
 /// A stamped job.
@@ -82,8 +86,8 @@ pub fn splices(envelope: &Envelope<'_>, additions: &Additions<'_>) -> Splices {
     let mut plan = Splices::default();
     let keys = meta_keys(envelope, additions);
     let target = target(envelope);
-    if let Some((suffix, spots)) = additions.shard {
-        plan.shard(envelope, suffix, spots);
+    if additions.shard.is_some() || additions.due.is_some() {
+        scheduled(&mut plan, envelope, additions);
     }
     let id = additions.id.filter(|_| matches!(envelope.id, Id::Absent));
     // The text in place of a `null` first, because the members of one object are written in one go.
@@ -120,6 +124,31 @@ pub fn splices(envelope: &Envelope<'_>, additions: &Additions<'_>) -> Splices {
         plan.fill(target.slot, members);
     }
     plan
+}
+
+/// The shard of a job's queue, and its time.
+#[cold]
+fn scheduled(plan: &mut Splices, envelope: &Envelope<'_>, additions: &Additions<'_>) {
+    let (mut options, mut name) = ((None, None), String::new());
+    if let Some((suffix, spots)) = additions.shard {
+        options = (spots.options, spots.null_options);
+        if plan.shard(envelope, suffix, spots) {
+            name = format!("{}{suffix}", envelope.queue());
+        }
+    }
+    let mut members: SmallVec<[(&str, &str); 2]> = SmallVec::new();
+    if !name.is_empty() {
+        members.push(("queue", &name));
+    }
+    if let Some((at, due)) = additions.due {
+        options = (due.options, due.null_options.or(options.1));
+        if plan.due(envelope, at, due) {
+            members.push(("scheduled_at", at));
+        }
+    }
+    if !members.is_empty() {
+        plan.options(envelope, options, &members);
+    }
 }
 
 /// The value of an addition.

@@ -14,7 +14,7 @@
 //! Beside regions, `schedule` decides about queues: which one a FETCH asks first.
 //!
 //! Rooms: `machine` (state machines of a region), `view` (the snapshot and the compiled settings), `route` (the
-//! decision), `attempt` (the step after an attempt), `keeper` (the driver of the machines). All rooms share the files
+//! decision), `attempt` (the step after an attempt), `keeper` (the driver of the machines), `quota` (tokens of quotas). All rooms share the files
 //! beside this one. `ARCHITECTURE.md` has the allowed imports between rooms.
 //!
 //! Invariants: a pinned job's decision holds no region outside its pin; candidates are unique and at most
@@ -28,6 +28,7 @@ mod jitter;
 mod job;
 mod keeper;
 mod machine;
+mod quota;
 mod refusal;
 mod region_set;
 mod route;
@@ -50,6 +51,10 @@ pub use keeper::{Change, Keeper, Probe, Totals};
 pub use machine::{
     Attempt, Breaker, BreakerState, Cause, ClassTotals, GuardClass, GuardState, Health, HealthTracker, Permit,
     Pressure, RequestOutcome, Shown, Transition, silence,
+};
+pub use quota::{
+    ANY, Block, BlockAsk, LATER_MAX, Later, Ledger, LiveQuota, OnHubLoss, OverLimit, Purse, PurseSeen, QUOTAS_MAX,
+    Quota, QuotaRefused, QuotaTable, QuotaUse, Rate, SLOT_MS, SpentLater, Token,
 };
 pub use refusal::Refusal;
 pub use region_set::RegionSet;

@@ -19,6 +19,7 @@ pub mod names;
 mod owners;
 mod prober;
 mod questions;
+mod quotas;
 #[expect(clippy::module_inception, reason = "the file holds the type that the folder is named after")]
 mod region;
 mod registry;
@@ -42,6 +43,7 @@ pub use look::Looker;
 pub use owners::Owners;
 pub use prober::{OnReport, Prober};
 pub use questions::{HubWord, RouteAsk, RouteQuestions};
+pub use quotas::{NoToken, Quotas, TakenToken};
 pub use region::{Counters, Reach, Region, SetupError};
 pub use registry::Registry;
 pub use report::ProbeReport;

@@ -198,7 +198,7 @@ fn a_scrape_has_at_most_sixty_series_a_region_unless_all_are_asked_for() {
         let (all, each) = series(regions, false);
         assert!(each.iter().all(|it| (40..=60).contains(it)), "{regions} regions: {each:?}");
         let own = all - each.iter().sum::<usize>();
-        assert!(own <= 220, "{regions} regions: {own} series of none");
+        assert!(own <= 222, "{regions} regions: {own} series of none");
         let (full, each) = series(regions, true);
         assert!(each.iter().all(|it| *it > 250) && full > 2 * all, "{regions} regions: {each:?}");
     }

@@ -51,9 +51,10 @@ impl Link {
     async fn ask_for_grants(&self, requests: &Requests) -> Result<(), Failure> {
         let asked = self.clock.now();
         let (regions, pools) = self.granting.ask(asked);
+        let quotas = Vec::new();
         let Status { name: sidecar, started_unix_ms, .. } = (self.status)();
         let longest_call_ms = self.granting.longest_call_ms();
-        let request = GrantRequest { sidecar, started_unix_ms, longest_call_ms, regions, pools };
+        let request = GrantRequest { sidecar, started_unix_ms, longest_call_ms, regions, pools, quotas };
         let answer: GrantAnswer = requests.ask("/v1/hub/grants", &request).await?;
         self.granting.take(&answer, asked);
         match self.granting.take_refused() {

@@ -37,8 +37,14 @@ pub(super) fn sendable(job_id: &str, (headers, body): (HeaderMap, Bytes)) -> Opt
     if !envelope.lacks_id() {
         return None;
     }
-    let additions =
-        Additions { id: Some(job_id), federation_id: None, source_region: None, routed_at: None, shard: None };
+    let additions = Additions {
+        id: Some(job_id),
+        federation_id: None,
+        source_region: None,
+        routed_at: None,
+        shard: None,
+        due: None,
+    };
     let stamped = ojs::stamp(&envelope, Abridged::new(&body, &[]), &additions).body;
     Some((headers, stamped.concat().into()))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::audit::Head;
 use super::super::put_pools::PutPools;
+use super::super::put_quotas::PutQuotas;
 use super::super::registry::PutRegions;
 use super::super::taken::Taken;
 use super::postgres_error::PostgresError;
@@ -126,6 +127,8 @@ pub(in crate::hub) struct State {
     pub(in crate::hub) regions: Arc<PutRegions>,
     /// The pools of workers that operators have put at a hub of this record.
     pub(in crate::hub) pools: Arc<PutPools>,
+    /// The quotas that operators have put at a hub of this record.
+    pub(in crate::hub) quotas: Arc<PutQuotas>,
     pub(in crate::hub) head: Head,
 }
 
@@ -145,9 +148,9 @@ impl State {
         self.switches.first_end().into_iter().chain(self.taken.first_end()).min()
     }
 
-    /// Whether it has the same switches, regions and pools as another one.
+    /// Whether it has the same switches, regions, pools and quotas as another one.
     pub(in crate::hub) fn is_alike(&self, other: &Self) -> bool {
-        let is_put = self.regions == other.regions && self.pools == other.pools;
+        let is_put = self.regions == other.regions && self.pools == other.pools && self.quotas == other.quotas;
         self.switches == other.switches && self.taken == other.taken && is_put
     }
 }

@@ -46,14 +46,14 @@ const MIGRATION_WAIT: Duration = Duration::from_secs(60);
 const RETRY_WAIT: Duration = Duration::from_millis(200);
 
 const NEWER: &str = "
-SELECT change, name, switches, number, hash, taken, regions, pools FROM ojs_hub_state
+SELECT change, name, switches, number, hash, taken, regions, pools, quotas FROM ojs_hub_state
 LEFT JOIN (SELECT number, hash FROM ojs_hub_audit ORDER BY number DESC LIMIT 1) AS head ON true
 WHERE name <> $1 OR change <> $2";
 
 /// Moves the state and adds the rows in one statement; the rows are none where the state is another one.
 const CHANGE: &str = "
 WITH moved AS (
-  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3, taken = $7, regions = $8, pools = $9
+  UPDATE ojs_hub_state SET change = $1, name = $2, switches = $3, taken = $7, regions = $8, pools = $9, quotas = $10
   WHERE change = $4 AND name = $5 RETURNING change),
 added AS (
   INSERT INTO ojs_hub_audit SELECT entry.* FROM moved, json_populate_recordset(NULL::ojs_hub_audit, $6::json) AS entry)
@@ -73,7 +73,6 @@ SELECT name, caller, status, seen_unix_ms, $2 FROM json_populate_recordset(NULL:
 ON CONFLICT (name) DO UPDATE SET caller = excluded.caller, status = excluded.status, seen_unix_ms = excluded.seen_unix_ms,
   hub = excluded.hub, written = excluded.written
 WHERE ojs_hub_sidecar.seen_unix_ms <= excluded.seen_unix_ms";
-
 const FORGET: &str = "DELETE FROM ojs_hub_sidecar WHERE seen_unix_ms < $1";
 
 /// One row at least, with the first transaction that may still be under way: those before it have committed all that they have written.
@@ -148,8 +147,7 @@ impl Postgres {
     pub(super) fn new(settings: &PostgresSettings) -> Result<Self, PostgresError> {
         connect::access(settings)?;
         let (settings, hub) = (settings.clone(), super::super::name::random_name());
-        let (of_index, of_bodies, of_rest) = (Line::default(), Line::default(), Line::default());
-        let (of_state, of_keys, of_reports) = (Line::default(), Line::default(), Line::default());
+        let [of_state, of_keys, of_reports, of_index, of_bodies, of_rest]: [Line; 6] = Default::default();
         Ok(Self {
             settings,
             hub,
@@ -189,9 +187,10 @@ impl Postgres {
     pub(super) async fn change(&self, from: &Version, to: &State, rows: Vec<AuditRow>) -> Result<Kept, RecordError> {
         let has_rows = !rows.is_empty();
         let (switches, rows) = (json!(to.switches).to_string(), json!(rows).to_string());
-        let [taken, regions, pools] = [json!(to.taken), json!(*to.regions), json!(*to.pools)].map(|it| it.to_string());
+        let texts = [json!(to.taken), json!(*to.regions), json!(*to.pools), json!(*to.quotas)];
+        let [taken, regions, pools, quotas] = texts.map(|it| it.to_string());
         let (change, from_change) = (signed(to.version.change), signed(from.change));
-        let values: [Value<'_>; 9] = [
+        let values: [Value<'_>; 10] = [
             (&change, Type::INT8),
             (&to.version.name, Type::TEXT),
             (&switches, Type::TEXT),
@@ -201,6 +200,7 @@ impl Postgres {
             (&taken, Type::TEXT),
             (&regions, Type::TEXT),
             (&pools, Type::TEXT),
+            (&quotas, Type::TEXT),
         ];
         let deadline = Instant::now() + CHANGE_WAIT;
         let mut was_lost = false;

@@ -172,7 +172,7 @@ proptest! {
             let whole = whole.unwrap();
             prop_assert_eq!(said(&read), said(&whole));
             let additions =
-                Additions { id: Some("I"), federation_id: Some("F"), source_region: Some("r"), routed_at: Some("T"), shard: None };
+                Additions { id: Some("I"), federation_id: Some("F"), source_region: Some("r"), routed_at: Some("T"), shard: None, due: None };
             for additions in [additions, Additions::default()] {
                 let expected = stamp(&whole, Abridged::whole(&sent), &additions).body.concat();
                 prop_assert_eq!(stamp(&read, abridged, &additions).body.concat(), expected);

@@ -9,7 +9,7 @@ use crate::ojs::{ErrorDocument, RoutingKind};
 
 const PIN: &str = r#""ojs.federation.region":"eu-west-1""#;
 const STAMP: Additions<'_> =
-    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None };
+    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None, due: None };
 
 fn read(body: &str) -> Several<'_> {
     Several::read(body.as_bytes(), 64).unwrap_or_else(|fault| panic!("{body}: {fault}"))

@@ -204,6 +204,14 @@ impl ErrorDocument {
         .with("switch", format!("{} {subject}", SwitchKind::Pause.as_str()))
     }
 
+    /// 429: the quota of a job has no token for it. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn quota_exceeded(tenant: &str, job_type: &str, retry_after: u64) -> Self {
+        let message = "as many jobs have started as the quota permits; nothing was sent, try again later";
+        let document = Self::unavailable(Reason::QuotaExceeded, retry_after, message);
+        document.with("quota", json!({ "tenant": tenant, "job_type": job_type }))
+    }
+
     /// 503: the process ends within seconds and finishes only calls in progress. Units: `retry_after` in seconds.
     #[must_use]
     pub fn draining(retry_after: u64) -> Self {

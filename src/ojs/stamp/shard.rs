@@ -1,12 +1,13 @@
 //! The shard's name in place of the queue's own: only its suffix is put in, so that the client's bytes stay.
 
-use super::{Slot, Splices};
+use super::Splices;
 use crate::ojs::envelope::Envelope;
 use crate::ojs::shards::{Spot, Spots};
 
 impl Splices {
-    /// Puts the job into a shard of its queue, wherever it names the queue; where it names none, in `options`.
-    pub(super) fn shard(&mut self, envelope: &Envelope<'_>, suffix: &str, spots: &Spots) {
+    /// Puts the job into a shard of its queue, wherever it names the queue. Returns whether it names none, so that `options` need it: servers
+    /// place a job by these.
+    pub(super) fn shard(&mut self, envelope: &Envelope<'_>, suffix: &str, spots: &Spots) -> bool {
         let queue = envelope.queue();
         let named = |spot: Option<Spot>| spot.filter(|spot| matches!(spot, Spot::Named(_)));
         let is_named = named(spots.at_root).or(named(spots.in_options)).is_some();
@@ -20,23 +21,7 @@ impl Splices {
                 Spot::Empty(_) | Spot::Null(_) | Spot::Odd => {}
             }
         }
-        if is_named || spots.in_options.is_some() {
-            return;
-        }
-        // Servers place a job by `options.queue`.
-        match (spots.options, spots.null_options) {
-            (Some((open, empty)), _) => self.fill(Slot::Object { open, empty }, |plan| {
-                plan.texts(&["\"queue\":\"", queue, suffix, "\""]);
-            }),
-            (None, Some(at)) => self.replace_null(at, |plan| {
-                plan.texts(&["{\"queue\":\"", queue, suffix, "\"}"]);
-            }),
-            // A job of no members is refused by its region, wherever it is.
-            (None, None) if matches!(envelope.root, Slot::Object { empty: true, .. }) => {}
-            (None, None) => self.fill(envelope.root, |plan| {
-                plan.texts(&["\"options\":{\"queue\":\"", queue, suffix, "\"}"]);
-            }),
-        }
+        !is_named && spots.in_options.is_none()
     }
 
     fn texts(&mut self, texts: &[&str]) {

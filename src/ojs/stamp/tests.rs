@@ -2,6 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ojs::attributes::PREFIX;
+use crate::ojs::due::Due;
+use crate::ojs::shards::Spots;
 use crate::ojs::{Abridged, segments_len};
 
 const ALL: Additions<'_> = Additions {
@@ -10,9 +12,10 @@ const ALL: Additions<'_> = Additions {
     source_region: Some("us-east-1"),
     routed_at: Some("T"),
     shard: None,
+    due: None,
 };
 const USUAL: Additions<'_> =
-    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None };
+    Additions { id: Some("I"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None, due: None };
 
 fn stamped(body: &str, additions: &Additions<'_>) -> String {
     let body = Bytes::copy_from_slice(body.as_bytes());
@@ -199,4 +202,56 @@ proptest! {
         let again = stamp(&read, Abridged::whole(&after), &additions).body;
         prop_assert_eq!(again.concat(), after.to_vec());
     }
+}
+
+const AT: &str = "2030-01-01T00:00:00.000Z";
+
+fn due(body: &str) -> Due {
+    Due::of(&Envelope::read(body.as_bytes(), 16).unwrap())
+}
+
+/// The job with another time, and all that a stamp may add beside it.
+fn delayed(body: &str, is_sharded: bool) -> serde_json::Value {
+    let bytes = Bytes::copy_from_slice(body.as_bytes());
+    let envelope = Envelope::read(&bytes, 16).unwrap();
+    let (due, spots) = (Due::of(&envelope), Spots::of(&envelope));
+    let shard = is_sharded.then_some((".~t01", &spots));
+    let additions = Additions { shard, due: Some((AT, &due)), ..USUAL };
+    let stamped = stamp(&envelope, Abridged::whole(&bytes), &additions);
+    serde_json::from_slice(&stamped.body.concat()).unwrap_or_else(|error| panic!("{body}: {error}"))
+}
+
+#[test]
+fn a_time_goes_wherever_servers_look_for_one() {
+    for body in [
+        r#"{"type":"a","args":[]}"#,
+        r#"{"type":"a","options":null}"#,
+        r#"{"type":"a","options":{}}"#,
+        r#"{"type":"a","options":{"queue":"q"}}"#,
+        r#"{"type":"a","scheduled_at":"2020-01-01T00:00:00Z"}"#,
+        r#"{"type":"a","scheduled_at":null,"options":{"delay_until":"2020-01-01T00:00:00Z","queue":null}}"#,
+        r#"{"options":{"scheduled_at":"x","metadata":{}},"queue":"q","delay_until":7,"type":"a"}"#,
+    ] {
+        for is_sharded in [false, true] {
+            let job = delayed(body, is_sharded);
+            let options = &job["options"];
+            assert_eq!(job["scheduled_at"], AT, "{job}");
+            assert!(options["scheduled_at"] == AT || options["delay_until"] == AT, "{job}");
+            let times = [&job["delay_until"], &options["scheduled_at"], &options["delay_until"]];
+            assert!(times.iter().all(|time| time.is_null() || **time == AT), "{job}");
+            let queue = options["queue"].as_str().or(job["queue"].as_str()).unwrap_or("default");
+            assert_eq!((queue.ends_with(".~t01"), &job["id"]), (is_sharded, &serde_json::json!("I")), "{job}");
+        }
+    }
+}
+
+#[test]
+fn the_own_time_of_a_job_is_the_earliest_one_and_one_that_cannot_be_read_is_unclear() {
+    let of = |body: &str| (due(body).own_ms, due(body).unclear);
+    assert_eq!(of(r#"{"type":"a","options":{"scheduled_at":null}}"#), (None, false));
+    let both = r#"{"scheduled_at":"1970-01-01T00:00:09Z","options":{"delay_until":"1970-01-01T00:00:05Z"}}"#;
+    assert_eq!(of(both), (Some(5_000), false));
+    assert_eq!(of(r#"{"scheduled_at":"+PT5S"}"#), (None, true));
+    assert_eq!(of(r#"{"Scheduled_At":7,"options":{"delay_until":"1970-01-01T00:00:05Z"}}"#), (Some(5_000), true));
+    assert_eq!(of(r#"{"args":[{"scheduled_at":"1970-01-01T00:00:05Z"}]}"#), (None, false));
 }

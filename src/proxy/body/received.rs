@@ -111,8 +111,14 @@ mod tests {
     use crate::ojs::{Additions, Envelope, StampedBody, replace_minted, stamp};
     use crate::proxy::state::buffered::Buffered;
 
-    const ADDED: Additions<'_> =
-        Additions { id: Some("minted"), federation_id: Some("F"), source_region: None, routed_at: None, shard: None };
+    const ADDED: Additions<'_> = Additions {
+        id: Some("minted"),
+        federation_id: Some("F"),
+        source_region: None,
+        routed_at: None,
+        shard: None,
+        due: None,
+    };
 
     fn check(length: usize, additions: &Additions<'_>, is_named: bool) {
         let head = r#"{"id":null,"meta":{},"args":[""#;

@@ -38,6 +38,7 @@ use crate::proxy::{
     routing::{
         asked::AskedHub,
         plan::{Planned, breaker_word, plan},
+        quota::Admitted,
     },
     state::{OwnTracking, Proxy, Ran, RegionAnswer, Reply, Spooling},
 };
@@ -57,13 +58,14 @@ pub(crate) async fn enqueue(
     request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
-    let New { started, shared_queue, turns, described, own_tracking, spooling, mut job } =
+    let New { started, shared_queue, turns, described, own_tracking, spooling, quota, mut job } =
         match new_job(proxy, exchange, request).await {
             Ok(new) => new,
             Err(NotNew::Known(answer)) => return Ok((*answer).into()),
             Err(NotNew::Refused(document)) => return Err(document),
         };
     let strategy = job.decision.strategy;
+    quota.iter().for_each(|quota| quota.sent());
     let mut ran = if let Some(own) = own_tracking {
         apart(|| unless_repeated(proxy, &mut job, own, spooling.as_deref())).await
     } else if let Some(spooling) = spooling.as_deref().filter(|it| it.is_for_later()) {
@@ -74,6 +76,7 @@ pub(crate) async fn enqueue(
     if let Some(spooling) = spooling.filter(|spooling| outage::is_outage(spooling, &ran)) {
         apart(|| outage::spool(proxy, &mut job, *spooling, &mut ran)).await;
     }
+    quota.iter().for_each(|quota| quota.ended(&ran));
     drilled::count(proxy, &job, &ran);
     note_ids(job.note.as_deref_mut(), job.job_id.as_deref(), job.trail.federation_id.as_ref());
     exchange.note = job.note.take();
@@ -112,6 +115,7 @@ struct New {
     described: Option<Description>,
     own_tracking: Option<Box<OwnTracking>>,
     spooling: Option<Box<Spooling>>,
+    quota: Option<Box<Admitted>>,
     started: Instant,
 }
 
@@ -137,7 +141,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         Encoding::Gzip => apart(|| compressed_job(proxy, body, until)).await?,
     };
     let mut planned = planned(proxy, exchange, &mut reading, tenant).await?;
-    let mut spooling = planned.spooling.take();
+    let (mut spooling, mut quota) = (planned.spooling.take(), planned.quota.take());
     let Planned { mut decision, mut body, cuts, job_id, ours, federation_id, .. } = planned;
     let own_id = job_id.as_deref().filter(|_| !ours.minted);
     if let Some(spooling) = &mut spooling {
@@ -146,13 +150,17 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
             return Err(NotNew::Known(Box::new(answer)));
         }
     }
-    if is_named(exchange, own_id) {
+    let is_named = is_named(exchange, own_id);
+    if is_named {
         // The record of an earlier call may answer this one.
         note_ids(exchange.note.as_deref_mut(), job_id.as_deref(), federation_id.as_ref());
+    }
+    if is_named || quota.as_deref().is_some_and(Admitted::is_delayed) {
         reading = reading.held(&mut body, cuts.as_ref());
     }
     let sent = placement::Planned { body: &body, job_id: job_id.as_deref(), federation_id: federation_id.as_ref() };
     let mut turns = turns_of(proxy, exchange, &head, reading.body(), own_id, sent).await?;
+    quota.as_deref_mut().map_or(Ok(()), Admitted::check)?;
     let hold = turns.as_deref_mut().and_then(Turns::hold);
     if let Some(placement) =
         hold.as_deref().map(crate::journal::Hold::placement).filter(|_| !decision.candidates.is_empty())
@@ -194,7 +202,7 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
         },
     );
     let (shared_queue, described, own_tracking) = (planned.shared_queue, planned.described, planned.own_tracking);
-    Ok(New { job, turns, shared_queue, described, own_tracking, spooling, started })
+    Ok(New { job, turns, shared_queue, described, own_tracking, spooling, quota, started })
 }
 
 /// The plan of a job; a short one is planned at once, unless the hub is to be asked.
@@ -278,7 +286,7 @@ pub(crate) async fn run(proxy: &Proxy, job: &mut Job, started: Instant) -> Ran {
         passed_over += usize::from(tried.passed_over);
         attempts += u32::from(tried.shed.is_none());
         if tried.shed == Some(Shed::Total) {
-            break (Err(overloaded()), None, None);
+            break (Err(ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)), None, None);
         }
         // A region that lost the race was not tried.
         let redirects_done = (tries - 1).saturating_sub(passed_over);
@@ -346,11 +354,6 @@ fn moved_from(proxy: &Proxy, job: &mut Job) -> Option<RegionId> {
     let (home, reason) = failover::before_first_try(proxy, &job.decision)?;
     job.note_move(home, job.decision.target(), reason);
     Some(proxy.region(home).id.clone())
-}
-
-/// The document for a job that nothing was done for, because too much is.
-fn overloaded() -> ErrorDocument {
-    ErrorDocument::overloaded(OVERLOADED_RETRY_AFTER)
 }
 
 /// Turns the end of the last attempt into the client's answer.

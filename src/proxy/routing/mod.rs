@@ -6,6 +6,7 @@
 //! | several jobs that have to stay together | [`several`] |
 //! | a body for one given region | [`bound`] |
 //! | jobs whose type or tenant may be paused | [`paused`] |
+//! | jobs that a quota may count | [`quota`] |
 //! | the decision itself, by the view or by an answer of the hub | [`asked`] |
 //!
 //! `policy` decides; this room gives it the view, the turn and the job, and writes its refusals as error documents.
@@ -15,6 +16,7 @@ pub(crate) mod bound;
 pub(crate) mod described;
 pub(crate) mod paused;
 pub(crate) mod plan;
+pub(crate) mod quota;
 mod refused;
 pub(crate) mod several;
 mod tracking_id;

@@ -10,6 +10,7 @@ use http::HeaderValue;
 use super::asked::{AskedHub, decided, explained};
 use super::described::described;
 use super::paused::check_source;
+use super::quota::{Admitted, admit};
 use super::refused::nowhere;
 pub(crate) use super::refused::{breaker_word, refusal, refused};
 use super::tracking_id;
@@ -55,6 +56,8 @@ pub(crate) struct Planned {
     pub(crate) own_tracking: Option<Box<OwnTracking>>,
     /// For the outage spool, where its queue is spooled.
     pub(crate) spooling: Option<Box<Spooling>>,
+    /// Its part in a quota, where one counts it.
+    pub(crate) quota: Option<Box<Admitted>>,
 }
 
 /// A document lists at most so many keys of each place; a person looks at the first few.
@@ -167,7 +170,7 @@ fn plan_read(
         }
         (Err(error), _) => return Err(refusal(envelope, view, &error)),
     };
-    Ok(Planned { spooling, ..stamped(proxy, envelope, body, decision) })
+    Ok(Planned { spooling, ..stamped(proxy, envelope, body, decision, admit(proxy, envelope, true)?) })
 }
 
 type Read<'b> = Result<Envelope<'b>, Fault>;
@@ -185,7 +188,7 @@ fn of_tenant<'e, 'b>(read: &'e mut Read<'b>, tenant: Option<&'b str>) -> &'e Rea
 
 fn read_abridged<'b>(proxy: &Proxy, view: &View, body: Abridged<'b>) -> Option<Envelope<'b>> {
     Envelope::read_abridged(body, proxy.shared.config.limits.json_depth, |key| {
-        view.settings.reads_meta(key) || (proxy.shared.shards.is_some() && key == TENANT_KEY)
+        view.settings.reads_meta(key) || (key == TENANT_KEY && proxy.shared.reads_tenants())
     })
 }
 
@@ -226,10 +229,17 @@ pub(crate) fn count_reserved(shared: &Shared, envelope: &Envelope<'_>) {
     }
 }
 
-fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision: Decision) -> Planned {
+fn stamped(
+    proxy: &Proxy,
+    envelope: &Envelope<'_>,
+    body: Abridged<'_>,
+    decision: Decision,
+    quota: Option<Box<Admitted>>,
+) -> Planned {
     let stamp = Stamped::new(proxy, envelope, decision.target()).in_shard(proxy, envelope);
     let mut room = StampRoom::default();
-    let additions = stamp.additions(proxy, envelope, &mut room);
+    let mut additions = stamp.additions(proxy, envelope, &mut room);
+    additions.due = quota.as_deref().and_then(Admitted::due);
     let own = envelope.attributes().federation_id.as_deref();
     let StampedBody { body, cuts } = ojs::stamp(envelope, body, &additions);
     Planned {
@@ -252,6 +262,7 @@ fn stamped(proxy: &Proxy, envelope: &Envelope<'_>, body: Abridged<'_>, decision:
         described: described(proxy, envelope, &decision),
         own_tracking: own.and_then(|own| OwnTracking::of(&proxy.shared, envelope, own)),
         spooling: None,
+        quota,
         decision,
     }
 }
@@ -336,6 +347,7 @@ impl<'p> Stamped<'p> {
             source_region: self.routed_at.as_ref().map(|_| proxy.shared.config.local_region.as_str()),
             routed_at: self.routed_at.as_deref(),
             shard: self.shard.as_deref().map(Shard::addition),
+            due: None,
         }
     }
 

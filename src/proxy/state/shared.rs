@@ -26,7 +26,8 @@ use crate::ojs::shards::Shards;
 use crate::policy::{Budgets, Concurrency, Glob, Pools, QueueLists, QueueRules, RegionIndex, ShardTurns, Tally, View};
 use crate::region::discovery::Discovered;
 use crate::region::{
-    Drills, ExcludedQueues, FigureQuestions, KnownQueues, Owners, Region, Registry, RouteQuestions, Traffic, Workers,
+    Drills, ExcludedQueues, FigureQuestions, KnownQueues, Owners, Quotas, Region, Registry, RouteQuestions, Traffic,
+    Workers,
 };
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::spool::Spool;
@@ -78,6 +79,8 @@ pub struct Shared {
     pub asking: Option<Asking>,
     /// The failover drill that this sidecar takes part in.
     pub drills: Arc<Drills>,
+    /// The quotas of the hub.
+    pub quotas: Arc<Quotas>,
     /// How far the hub's index is behind other regions.
     pub lags: Arc<Lags>,
     /// How many lines of a kind are written.
@@ -138,13 +141,21 @@ impl Shared {
         self.registry.region(index).duplicate_ids()
     }
 
-    /// Puts the switches of the journal in force; all those of before are over.
+    /// Whether the tenants of jobs are read, whatever the rules say.
+    pub(crate) fn reads_tenants(&self) -> bool {
+        self.shards.is_some() || self.quotas.is_on()
+    }
+
+    /// Puts the switches and the quotas of the journal in force; all those of before are over.
     pub fn apply_switches(&self) {
         let switches = self.journal.switches();
         for region in self.registry.regions() {
             self.concurrency.throttle(region.index).set(switches.throttle_of(&region.id));
         }
         self.registry.set_switches(|| self.journal.switches());
+        // Without a hub nothing grants tokens.
+        let quotas = if self.config.hub.is_some() { self.journal.quotas() } else { Arc::default() };
+        self.quotas.set(&quotas);
     }
 }
 

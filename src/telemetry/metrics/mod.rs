@@ -83,6 +83,8 @@ pub struct Metrics {
     pub retry_budget_available: Gauge,
     /// Jobs with a client's own `replicated_from`.
     pub client_replicated_from: Counter,
+    /// Jobs that were delayed for want of a token of their quota; refused ones are among the refusals.
+    pub quota_delayed: Counter,
     /// Undefined keys under `ojs.federation.` in jobs that were accepted.
     pub unknown_federation_keys: Counter,
     /// Jobs whose region was needed, by how it was found.
@@ -165,8 +167,7 @@ impl Metrics {
         let requests = families.counters(&family::REQUESTS);
         let overhead = families.histograms(&family::OVERHEAD);
         let refusals = families.counters(&family::REFUSALS);
-        let rejected = families.counters(&family::REJECTED_HEADS);
-        let reloads = families.counters(&family::RELOADS);
+        let (rejected, reloads) = (families.counters(&family::REJECTED_HEADS), families.counters(&family::RELOADS));
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let (lookups, outcomes) = (families.counters(&family::LOOKUPS), families.counters(&family::OUTCOMES));
         let (switches, replays) = (families.int_gauges(&family::SWITCHES), families.counters(&family::REPLAYS));
@@ -192,6 +193,7 @@ impl Metrics {
             refusals: Cells::each(RefusalReason::ALL, |it| refusals.with_label_values(&[it.as_str(), NO_REGION])),
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
+            quota_delayed: families.counter(&family::QUOTA_DELAYED),
             unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
@@ -263,6 +265,7 @@ impl Metrics {
             refusals: self.refusals.clone(),
             retry_budget_available: self.retry_budget_available.clone(),
             client_replicated_from: self.client_replicated_from.clone(),
+            quota_delayed: self.quota_delayed.clone(),
             unknown_federation_keys: self.unknown_federation_keys.clone(),
             lookups: self.lookups.clone(),
             kept_jobs: self.kept_jobs.clone(),

@@ -71,11 +71,13 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// The commands of two words.
-const TWO_WORDS: [[&str; 2]; 14] = [
+const TWO_WORDS: [[&str; 2]; 16] = [
     ["ledger", "jobs"],
     ["ledger", "job"],
     ["ledger", "forget"],
     ["pools", "put"],
+    ["quotas", "put"],
+    ["quotas", "list"],
     ["pools", "list"],
     ["pools", "delete"],
     ["regions", "put"],

@@ -28,6 +28,7 @@ mod pools;
 mod postgres;
 mod promotion;
 mod put_pools;
+mod quotas;
 mod regions;
 mod repeated;
 mod replay;

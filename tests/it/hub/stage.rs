@@ -115,7 +115,7 @@ tls: {{ cert: {dir}/hub.cert.pem, key: {dir}/hub.key.pem, client_ca: {dir}/hub.c
 {}
 access:
   - {{ san: \"spiffe://test/pod*\", role: sidecar }}
-  - {{ san: \"spiffe://test/ops/ann\", role: operator, scopes: [read, operate, audit] }}
+  - {{ san: \"spiffe://test/ops/ann\", role: operator, scopes: [read, operate, audit, quota] }}
   - {{ san: \"spiffe://test/ops/eve\", role: operator, scopes: [read] }}
 {}",
             self.listen[replica],

@@ -65,7 +65,7 @@ impl Answer {
         assert_eq!(self.header("content-type"), Some("application/openjobspec+json"));
         assert_eq!(self.header("ojs-version"), Some("1.0"));
         assert!(self.header("ojs-federation-region").is_some(), "{self:?}");
-        assert_eq!(self.header("retry-after").is_some(), status == 503, "{self:?}");
+        assert_eq!(self.header("retry-after").is_some(), matches!(status, 429 | 503), "{self:?}");
         let mut document = self.json();
         let error = document["error"].take();
         let mut members: Vec<&str> = error.as_object().unwrap().keys().map(String::as_str).collect();
@@ -77,7 +77,7 @@ impl Answer {
             "{self:?}"
         );
         assert_eq!(error["request_id"].as_str(), self.header("x-request-id"));
-        assert_eq!(error["retryable"], (502..=504).contains(&status));
+        assert_eq!(error["retryable"], matches!(status, 429 | 502..=504));
         assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()));
         error
     }

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -162,6 +162,8 @@ CREATE TABLE ojs_hub_replay_job (
   detail text, sends bigint NOT NULL, changed_ms bigint NOT NULL, PRIMARY KEY (replay, place));
 CREATE INDEX ojs_hub_replay_job_due ON ojs_hub_replay_job (replay, step, changed_ms, place);
 ",
+    // The quotas that operators have put.
+    "ALTER TABLE ojs_hub_state ADD COLUMN quotas text NOT NULL DEFAULT '{}';",
 ];
 
 /// Another hub may make the tables for longer than other statements wait for a lock. Shorter than [`super::MIGRATION_WAIT`]: the server then

@@ -10,7 +10,7 @@ use super::super::content::State;
 use super::super::postgres_error::PostgresError;
 use crate::switch::Version;
 
-/// The state of a record, by the columns change, name, switches, number, hash, taken, regions and pools.
+/// The state of a record, by the columns change, name, switches, number, hash, taken, regions, pools and quotas.
 pub(super) fn state(row: &Row) -> Result<State, PostgresError> {
     let rows = std::slice::from_ref(row);
     let head = match row.try_get::<_, Option<i64>>(3).map_err(PostgresError::content)? {
@@ -23,6 +23,7 @@ pub(super) fn state(row: &Row) -> Result<State, PostgresError> {
         taken: json(rows, 5)?,
         regions: Arc::new(json(rows, 6)?),
         pools: Arc::new(json(rows, 7)?),
+        quotas: Arc::new(json(rows, 8)?),
         head,
     })
 }

@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -151,6 +151,8 @@ CREATE TABLE replay_job (
   detail TEXT, sends INTEGER NOT NULL, changed_ms INTEGER NOT NULL, PRIMARY KEY (replay, place)) WITHOUT ROWID;
 CREATE INDEX replay_job_due ON replay_job (replay, step, changed_ms, place);
 ",
+    // The quotas that operators have put.
+    "ALTER TABLE state ADD COLUMN quotas TEXT NOT NULL DEFAULT '{}';",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.
@@ -194,7 +196,7 @@ pub(super) fn state(connection: &mut Connection) -> rusqlite::Result<State> {
             Ok(Head { number: whole(row, "number")?, hash: row.get("hash")? })
         })
         .optional()?;
-    connection.query_row("SELECT change, name, switches, taken, regions, pools FROM state", [], |row| {
+    connection.query_row("SELECT change, name, switches, taken, regions, pools, quotas FROM state", [], |row| {
         let wrong = |error: serde_json::Error| {
             rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
         };
@@ -202,8 +204,9 @@ pub(super) fn state(connection: &mut Connection) -> rusqlite::Result<State> {
         let taken = serde_json::from_str(&row.get::<_, String>("taken")?).map_err(wrong)?;
         let regions = Arc::new(serde_json::from_str(&row.get::<_, String>("regions")?).map_err(wrong)?);
         let pools = Arc::new(serde_json::from_str(&row.get::<_, String>("pools")?).map_err(wrong)?);
+        let quotas = Arc::new(serde_json::from_str(&row.get::<_, String>("quotas")?).map_err(wrong)?);
         let version = Version { name: row.get("name")?, change: whole(row, "change")? };
-        Ok(State { version, switches, taken, regions, pools, head: head.unwrap_or_default() })
+        Ok(State { version, switches, taken, regions, pools, quotas, head: head.unwrap_or_default() })
     })
 }
 
@@ -223,9 +226,10 @@ pub(super) fn sidecars(connection: &mut Connection) -> rusqlite::Result<Vec<Save
 pub(super) fn change(connection: &mut Connection, to: &State, rows: &[AuditRow]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     let [switches, taken] = [in_json(&to.switches)?, in_json(&to.taken)?];
-    let [regions, pools] = [in_json(&*to.regions)?, in_json(&*to.pools)?];
-    let values = params![signed(to.version.change), to.version.name, switches, taken, regions, pools];
-    let update = "UPDATE state SET change = ?1, name = ?2, switches = ?3, taken = ?4, regions = ?5, pools = ?6";
+    let [regions, pools, quotas] = [in_json(&*to.regions)?, in_json(&*to.pools)?, in_json(&*to.quotas)?];
+    let values = params![signed(to.version.change), to.version.name, switches, taken, regions, pools, quotas];
+    let update =
+        "UPDATE state SET change = ?1, name = ?2, switches = ?3, taken = ?4, regions = ?5, pools = ?6, quotas = ?7";
     transaction.execute(update, values)?;
     for row in rows {
         let lasts_ms = row.lasts_ms.map(signed);

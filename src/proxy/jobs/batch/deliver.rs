@@ -37,11 +37,13 @@ pub(super) async fn send_all(
 ) -> Vec<Ran> {
     let mut jobs: Vec<Job> = parcels.iter().map(|parcel| job(exchange, head, parcel, notes)).collect();
     let started = Instant::now();
+    parcels.iter().for_each(RegionPart::sent);
     let all = join_all(jobs.iter_mut().map(|job| run(proxy, job, started))).await;
     for (parcel, job) in parcels.iter().zip(jobs) {
         notes.give_back(parcel.part, job.note);
     }
     for (parcel, ran) in parcels.iter().zip(&all) {
+        parcel.ended(ran);
         account(proxy, parcel, ran);
         exchange.strategy = exchange.strategy.or(Some(parcel.decision.strategy));
         exchange.attempts = Some(exchange.attempts.unwrap_or(0) + ran.attempts);

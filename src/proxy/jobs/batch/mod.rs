@@ -63,9 +63,10 @@ async fn send(
     notes: &mut CallNotes,
 ) -> Result<Response<Reply>, ErrorDocument> {
     match planned {
-        Planned::Whole { decision, part } => {
+        Planned::Whole { decision, part, tokens } => {
             let source = source(head.path.path());
-            let parcel = RegionPart { decision, body, members: Vec::new(), jobs: Vec::new(), source, part };
+            let tokens = tokens.into_iter().enumerate().collect();
+            let parcel = RegionPart { decision, body, members: Vec::new(), jobs: Vec::new(), source, part, tokens };
             send_one(proxy, exchange, head, parcel, notes).await
         }
         Planned::One(parcel) => send_one(proxy, exchange, head, parcel, notes).await,
@@ -107,7 +108,9 @@ async fn send_one(
 ) -> Result<Response<Reply>, ErrorDocument> {
     exchange.strategy = Some(parcel.decision.strategy);
     let mut job = job(exchange, &head, &parcel, notes);
+    parcel.sent();
     let mut ran = run(proxy, &mut job, Instant::now()).await;
+    parcel.ended(&ran);
     notes.give_back(parcel.part, job.note.take());
     note(exchange, &mut ran);
     let is_doubtful = ran.stored.is_some() && ran.result.as_ref().is_ok_and(|answer| !parcel.is_shown(&answer.body));

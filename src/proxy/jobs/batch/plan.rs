@@ -22,16 +22,18 @@ use crate::proxy::{
         described::described_bare,
         paused::check_source,
         plan::{StampRoom, Stamped, refusal, with_word},
+        quota::{Admitted, admit, admit_whole},
         several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
     state::Proxy,
 };
+use crate::region::TakenToken;
 use crate::replica::Ledgered;
 
 /// The parts by region.
 pub(super) enum Planned {
-    /// The body as it is, because it cannot be taken apart; with the place of its note.
-    Whole { decision: Decision, part: usize },
+    /// The body as it is, because it cannot be taken apart; with the place of its note, and the tokens of its jobs.
+    Whole { decision: Decision, part: usize, tokens: Vec<TakenToken> },
     /// All jobs to one region.
     One(RegionPart),
     /// All parts or none. `keyed`: regions remember the call by a key of the client's.
@@ -84,7 +86,9 @@ fn plan_noted(
             notes.jobs = found.envelopes.len();
             let first = found.envelopes.iter().take(NOTED_MAX);
             let part = notes.add(course, None, first.map(|envelope| Member::of(&view, envelope)).collect());
-            return decided.map(|decision| Planned::Whole { decision, part });
+            let decision = decided?;
+            let tokens = admit_whole(proxy, found.envelopes.iter())?;
+            return Ok(Planned::Whole { decision, part, tokens });
         }
     };
     notes.jobs = batch.jobs.len();
@@ -236,14 +240,14 @@ impl<'p, 'b> Planner<'p, 'b> {
     fn one(&self, body: &Bytes, demand: &Demand, leader: usize) -> Result<RegionPart, ErrorDocument> {
         let members: Vec<usize> = (0..self.batch.jobs.len()).collect();
         let (decision, course) = self.decide(leader, demand, &members)?;
-        let (mut stamps, jobs, told) = self.stamp(&members, &decision, NOTED_MAX);
+        let (mut stamps, jobs, told, tokens) = self.stamp(&members, &decision, NOTED_MAX)?;
         let body = if stamps.iter().all(Splices::is_empty) {
             body.clone()
         } else {
             collect::hold(self.proxy, self.batch.whole(&mut stamps))
         };
         let part = self.note(course, leader, &members, told);
-        Ok(RegionPart { source: self.source(&members), decision, body, members, jobs, part })
+        Ok(RegionPart { source: self.source(&members), decision, body, members, jobs, part, tokens })
     }
 
     /// Every part is checked before anything is sent. A part whose region cannot take it now fails all parts that must
@@ -268,10 +272,11 @@ impl<'p, 'b> Planner<'p, 'b> {
         let told = members.get(..room).unwrap_or(members);
         let (decision, course) =
             self.decide(leader, &Demand::only(part.region), told).map_err(|document| document.with("index", leader))?;
-        let (mut stamps, jobs, told) = self.stamp(members, &decision, room);
+        let (mut stamps, jobs, told, tokens) = self.stamp(members, &decision, room)?;
         let body = collect::hold(self.proxy, self.batch.part(members, &mut stamps));
         let part = self.note(course, leader, members, told);
-        Ok(RegionPart { decision, body, members: members.clone(), jobs, source: self.source(members), part })
+        let source = self.source(members);
+        Ok(RegionPart { decision, body, members: members.clone(), jobs, source, part, tokens })
     }
 
     fn source(&self, members: &[usize]) -> u64 {
@@ -279,26 +284,45 @@ impl<'p, 'b> Planner<'p, 'b> {
         source(first.and_then(|job| job.envelope.job_type()).unwrap_or_default())
     }
 
-    /// The edits of each job, the data to remember of it, and of the first `room` jobs their entries for the notes.
-    fn stamp(&self, members: &[usize], decision: &Decision, room: usize) -> (Vec<Splices>, Vec<Sent>, Vec<Member>) {
-        let jobs = members.iter().filter_map(|&place| self.batch.jobs.get(place)).enumerate();
-        let mut told = Vec::new();
-        let stamped =
-            jobs.map(|(place, job)| self.stamp_one(&job.envelope, decision, Some(&mut told).filter(|_| place < room)));
-        let (splices, sent) = stamped.unzip();
-        (splices, sent, told)
+    /// The edits of each job, the data to remember of it, of the first `room` jobs their entries for the notes, and their tokens in quotas.
+    ///
+    /// Errors: 429 where a quota has no token for one; 400 where servers could read another tenant or type.
+    #[expect(clippy::type_complexity, reason = "the parts of one result, which its callers take apart")]
+    fn stamp(
+        &self,
+        members: &[usize],
+        decision: &Decision,
+        room: usize,
+    ) -> Result<(Vec<Splices>, Vec<Sent>, Vec<Member>, Vec<(usize, TakenToken)>), ErrorDocument> {
+        let (mut splices, mut sent, mut told, mut tokens) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let jobs = members.iter().filter_map(|&member| Some((member, self.batch.jobs.get(member)?)));
+        for (place, (member, job)) in jobs.enumerate() {
+            // Regions that remember the call by a key refuse the key with another body.
+            let quota = admit(self.proxy, &job.envelope, !self.keyed).map_err(|it| it.with("index", member))?;
+            if let Some(refusal) = quota.as_ref().and_then(|quota| quota.refusal.clone()) {
+                return Err(refusal.with("index", member));
+            }
+            let notes = Some(&mut told).filter(|_| place < room);
+            let (edits, data) = self.stamp_one(&job.envelope, decision, quota.as_deref(), notes);
+            splices.push(edits);
+            sent.push(data);
+            tokens.extend(quota.and_then(|quota| Some((place, quota.token?))));
+        }
+        Ok((splices, sent, told, tokens))
     }
 
     fn stamp_one(
         &self,
         envelope: &Envelope<'_>,
         decision: &Decision,
+        quota: Option<&Admitted>,
         told: Option<&mut Vec<Member>>,
     ) -> (Splices, Sent) {
         let stamp = if self.keyed { Stamped::nothing() } else { Stamped::new(self.proxy, envelope, decision.target()) };
         let stamp = stamp.in_shard(self.proxy, envelope);
         let mut room = StampRoom::default();
-        let additions = stamp.additions(self.proxy, envelope, &mut room);
+        let mut additions = stamp.additions(self.proxy, envelope, &mut room);
+        additions.due = quota.and_then(Admitted::due);
         let sent = Sent {
             id: additions.id.or(envelope.id()).map(str::to_owned),
             minted: stamp.is_minted(),

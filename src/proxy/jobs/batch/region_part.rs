@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use crate::ojs::batch::answer;
 use crate::policy::{Decision, RegionIndex};
-use crate::region::Queue;
+use crate::proxy::{routing::quota::may_be_stored, state::Ran};
+use crate::region::{Queue, TakenToken};
 use crate::replica::Description;
 
 /// Jobs that go to one region together.
@@ -19,12 +20,34 @@ pub(super) struct RegionPart {
     pub(super) source: u64,
     /// The place of its note.
     pub(super) part: usize,
+    /// The tokens of its jobs in quotas, each with the job's place in the part.
+    pub(super) tokens: Vec<(usize, TakenToken)>,
 }
 
 impl RegionPart {
     /// The region that a part of a split call goes to.
     pub(super) fn region(&self) -> Option<RegionIndex> {
         self.decision.target()
+    }
+
+    /// Its jobs are on their way to a region.
+    pub(super) fn sent(&self) {
+        self.tokens.iter().for_each(|(_, token)| token.sent());
+    }
+
+    /// Gives the tokens back of the jobs that are stored nowhere.
+    pub(super) fn ended(&self, ran: &Ran) {
+        if self.tokens.is_empty() {
+            return;
+        }
+        let may_be = may_be_stored(ran);
+        let answer = ran.result.as_ref().ok();
+        let items = answer.and_then(|answer| answer::items(&answer.body, self.jobs.len()));
+        let is_stored = |place: usize| match &items {
+            Some(items) => items.iter().any(|item| item.index == place && item.stored),
+            None => may_be,
+        };
+        self.tokens.iter().filter(|(place, _)| !is_stored(*place)).for_each(|(_, token)| token.give_back());
     }
 
     /// Whether an answer shows one of the jobs. A web page, or an answer to another call, shows none. Without ids, or

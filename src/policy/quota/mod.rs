@@ -1,0 +1,18 @@
+//! Quotas: so many jobs of a tenant and a type may start in an hour, and so many at once.
+//!
+//! The hub counts in a [`Ledger`] and grants blocks of tokens; a sidecar has its block in a [`Purse`], from which a job takes a token without
+//! a call. [`Quota`] is the order of an operator, [`QuotaTable`] finds that of a job.
+
+mod ledger;
+mod purse;
+mod rate;
+mod rule;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use ledger::{Block, BlockAsk, LATER_MAX, Ledger, QuotaRefused, QuotaUse, SpentLater};
+pub use purse::{Later, Purse, PurseSeen, Token};
+pub use rate::{Rate, SLOT_MS};
+pub use rule::{ANY, OnHubLoss, OverLimit, QUOTAS_MAX, Quota};
+pub use table::{LiveQuota, QuotaTable};
