@@ -167,79 +167,37 @@ pub(super) struct With<'c> {
     pub(super) earlier: &'c [(&'c PathBuf, Head)],
 }
 
+/// The history and the digests, line by line.
+struct Lines {
+    history: BufReader<File>,
+    digests: BufReader<File>,
+    /// The lines so far.
+    number: u64,
+}
+
 /// Checks the files of these days; a sentence for the operator.
 ///
 /// Errors: the first mistake, with the record.
 pub(super) fn check(folder: &Path, part: &HistoryPart, with: &With<'_>) -> Result<String, String> {
-    check_days(part)?;
+    check_order(part)?;
     let closings = closings(folder)?;
     let open =
         |name: &str| File::open(folder.join(name)).map(BufReader::new).map_err(|error| format!("{name}: {error}"));
-    let (mut history, mut digests, mut number) = (open(HISTORY)?, open(DIGESTS)?, 0);
+    let mut lines = Lines { history: open(HISTORY)?, digests: open(DIGESTS)?, number: 0 };
     let (mut records, mut withheld) = (0, 0);
     for day in &part.days {
         let head = opened(folder, day, with)?;
-        let log = day_log(&with.head.log, &day.day);
-        let mut earlier: Vec<&(&PathBuf, Head)> = with.earlier.iter().filter(|(_, it)| it.log == log).collect();
-        earlier.sort_by_key(|(_, it)| it.size);
-        let mut earlier = earlier.into_iter().peekable();
-        let (mut tree, mut hidden) = (Tree::new(), 0);
-        while tree.size() < day.records {
-            number += 1;
-            let at = format!("record {} of {}", tree.size(), day.day);
-            let text = read_line(&mut history, HISTORY, number)?;
-            let digest = read_line(&mut digests, DIGESTS, number)?;
-            let (Some(text), Some(digest)) = (text, digest) else { return Err(format!("{at} is missing")) };
-            let changed = || format!("{HISTORY}: {at} was changed: it is not written as a hub writes it");
-            let line = Line::read(&text).ok_or_else(changed)?;
-            check_place(&line, &day.day, tree.size())?;
-            let leaf = line.leaf(&text).ok_or_else(changed)?;
-            if HEXLOWER.encode(&leaf) != digest {
-                return Err(format!("{HISTORY}: {at} was changed: it does not have its digest in {DIGESTS}"));
-            }
-            hidden += u64::from(matches!(line, Line::Withheld(_)));
-            tree.push(leaf);
-            while let Some((path, it)) = earlier.next_if(|(_, it)| it.size == tree.size()) {
-                if !it.is_of(&tree) {
-                    let (path, size) = (path.display(), it.size);
-                    return Err(format!(
-                        "{path}: the first {size} records of {} are not those of this earlier head",
-                        day.day
-                    ));
-                }
-            }
-        }
-        if let Some((path, it)) = earlier.next() {
-            let (path, size) = (path.display(), it.size);
-            return Err(format!(
-                "{path}: this earlier head of {} has {size} records, and the bundle has {}",
-                day.day,
-                tree.size()
-            ));
-        }
-        if !head.is_of(&tree) {
-            let signed = head.size;
-            return Err(format!(
-                "{HISTORY}: the {} records of {} are not the {signed} that were signed: some were written anew with their digests, or are missing",
-                tree.size(),
-                day.day
-            ));
-        }
+        check_day(&mut lines, day, &head, with)?;
         let closed = closings.get(&day.day);
         if closed.is_some_and(|closed| *closed != format!("{} {}", head.size, head.root)) {
+            let day = &day.day;
             return Err(format!(
-                "{HISTORY}: the records of {} are not those with which the audit trail has closed it",
-                day.day
+                "{HISTORY}: the records of {day} are not those with which the audit trail has closed it"
             ));
         }
-        if hidden != day.withheld {
-            return Err(format!(
-                "{HISTORY}: {hidden} records of {} are withheld, and the manifest says {}",
-                day.day, day.withheld
-            ));
-        }
-        (records, withheld) = (records + tree.size(), withheld + hidden);
+        (records, withheld) = (records + day.records, withheld + day.withheld);
     }
+    let Lines { mut history, mut digests, number } = lines;
     for (file, reader) in [(HISTORY, &mut history), (DIGESTS, &mut digests)] {
         if read_line(reader, file, number + 1)?.is_some() {
             return Err(format!("{file}: line {} and those behind it were added", number + 1));
@@ -253,8 +211,61 @@ pub(super) fn check(folder: &Path, part: &HistoryPart, with: &With<'_>) -> Resul
     ))
 }
 
+/// Checks the records of a day by its signed head, and by earlier heads of it.
+fn check_day(lines: &mut Lines, day: &DayPart, head: &Head, with: &With<'_>) -> Result<(), String> {
+    let name = &day.day;
+    let mut earlier: Vec<&(&PathBuf, Head)> = with.earlier.iter().filter(|(_, it)| it.log == head.log).collect();
+    earlier.sort_by_key(|(_, it)| it.size);
+    let mut earlier = earlier.into_iter().peekable();
+    let (mut tree, mut hidden) = (Tree::new(), 0);
+    while tree.size() < day.records {
+        let (leaf, is_withheld) = next_leaf(lines, name, tree.size())?;
+        hidden += u64::from(is_withheld);
+        tree.push(leaf);
+        while let Some((path, it)) = earlier.next_if(|(_, it)| it.size == tree.size()) {
+            if !it.is_of(&tree) {
+                let (path, size) = (path.display(), it.size);
+                return Err(format!("{path}: the first {size} records of {name} are not those of this earlier head"));
+            }
+        }
+    }
+    let size = tree.size();
+    if let Some((path, it)) = earlier.next() {
+        let path = path.display();
+        return Err(format!("{path}: this earlier head of {name} has {} records, and the bundle has {size}", it.size));
+    }
+    if !head.is_of(&tree) {
+        let signed = head.size;
+        return Err(format!(
+            "{HISTORY}: the {size} records of {name} are not the {signed} that were signed: some were written anew with their digests, or are missing"
+        ));
+    }
+    if hidden != day.withheld {
+        let said = day.withheld;
+        return Err(format!("{HISTORY}: {hidden} records of {name} are withheld, and the manifest says {said}"));
+    }
+    Ok(())
+}
+
+/// The leaf of the next record, which has this number, and whether it is withheld.
+fn next_leaf(lines: &mut Lines, day: &str, number: u64) -> Result<(Hash, bool), String> {
+    lines.number += 1;
+    let at = format!("record {number} of {day}");
+    let text = read_line(&mut lines.history, HISTORY, lines.number)?;
+    let digest = read_line(&mut lines.digests, DIGESTS, lines.number)?;
+    let (Some(text), Some(digest)) = (text, digest) else { return Err(format!("{at} is missing")) };
+    let changed = || format!("{HISTORY}: {at} was changed: it is not written as a hub writes it");
+    let line = Line::read(&text).ok_or_else(changed)?;
+    check_place(&line, day, number)?;
+    let leaf = line.leaf(&text).ok_or_else(changed)?;
+    if HEXLOWER.encode(&leaf) != digest {
+        return Err(format!("{HISTORY}: {at} was changed: it does not have its digest in {DIGESTS}"));
+    }
+    Ok((leaf, matches!(line, Line::Withheld(_))))
+}
+
 /// The days are in order, each once, and within the window.
-fn check_days(part: &HistoryPart) -> Result<(), String> {
+fn check_order(part: &HistoryPart) -> Result<(), String> {
     let mut before = None;
     for DayPart { day, .. } in &part.days {
         let is_day = read_day(day).is_some() && (&part.from..=&part.to).contains(&day);
