@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::INFO;
 use super::postgres::Postgres;
-use super::stage::{Hub, HubStage, status};
+use super::stage::{Hub, HubStage, post, status};
+use super::views::regions;
 use crate::support::{Process, Setup, Stage, eventually, pinned};
 
 const CANARY: &str = "canary-of-the-arguments";
@@ -205,4 +206,36 @@ async fn the_ledger_of_several_hubs_is_in_their_database() {
     follows_a_life(&mut stage).await;
     let rows = "SELECT count(*) FROM ojs_hub_job_history WHERE line LIKE '%canary%'";
     assert_eq!(server.query(rows), "0");
+}
+
+/// A replay compares the present arguments with the digests of the ledger, and its new job is in the ledger itself.
+#[tokio::test]
+async fn a_replay_is_refused_where_the_arguments_are_not_those_of_the_ledger() {
+    let stage = HubStage::new("");
+    let Some(server) = Postgres::start(&stage.authority).await else { return };
+    let record = Postgres::section(&[&server], &stage.path(""), &stage.path("hub.ca.pem"));
+    let mut stage = stage.with_record(record);
+    let section = stage.section("one").replace("hub: {", "hub: { report_jobs: true, ledger: metadata,");
+    let federation = Setup::default().yaml(&section).stage().await;
+    let more = format!("{}\n{}", settings(&stage), regions(&federation, |_| None));
+    stage.set_more(&more);
+    let _hub = stage.run().await;
+    let sidecar = Process::run(&federation.config, &INFO).await;
+    stage.follows("one").await;
+    let id = sidecar.client.enqueue(job("email", "acme")).await.job_id();
+    let copy = recorded(&stage, &id, "enqueued").await;
+    let order = json!({ "reason": "again", "ticket": "OPS-1", "author": "ann" });
+    let path = format!("/api/jobs/{id}/replay");
+    let (status, answer) = post(&stage, "ann", &path, &order).await;
+    assert_eq!((status, &answer["job"]["step"]), (200, &json!("replayed")), "{answer}");
+    assert_eq!(answer["job"]["digest"], copy["payloadDigest"], "the same bytes");
+    let digest = copy["payloadDigest"].as_str().unwrap().trim_start_matches("sha256:");
+    let changed =
+        format!("UPDATE ojs_hub_ledger_job SET document = replace(document, '{digest}', '{}')", "0".repeat(64));
+    server.query(&changed);
+    let (status, answer) = post(&stage, "ann", &path, &order).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("digest_differs")), "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().starts_with("the ledger: expected sha256:0000"), "{answer}");
+    let stored: usize = federation.regions.iter().map(|region| region.jobs().iter().count()).sum();
+    assert_eq!(stored, 2, "nothing more was sent");
 }
