@@ -3,6 +3,7 @@ mod conflict;
 mod drill;
 mod index;
 mod keys;
+mod ledger;
 mod promotion;
 mod replay;
 
