@@ -155,6 +155,7 @@ async fn answer(hub: &Hub, replay: &Replay) -> Result<Value, Refusal> {
             Some("arguments_gone") => (StatusCode::GONE, "arguments_gone"),
             Some("not_found") => (StatusCode::NOT_FOUND, "not_found"),
             Some("digest_differs") => (StatusCode::CONFLICT, "digest_differs"),
+            Some("deduplicated") => (StatusCode::CONFLICT, "deduplicated"),
             _ => (StatusCode::CONFLICT, "region_refused"),
         };
         let why = job.detail.unwrap_or_default();

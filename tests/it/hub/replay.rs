@@ -237,3 +237,31 @@ async fn a_new_job_whose_answer_is_lost_is_found_and_not_sent_again() {
     assert_eq!((code, &refused["error"]["code"]), (503, &"region_unavailable".into()), "{refused}");
     assert_eq!(bed.replayed()[&id(1)].len(), 1);
 }
+
+/// The state of a replay once it is done.
+async fn ended(bed: &Bed, name: &str) -> Value {
+    let mut shown = Value::Null;
+    eventually("the replay is done", async || {
+        shown = status(&bed.hubs, "eve", &Method::GET, &format!("/api/replays/{name}")).await.1;
+        shown["replay"]["done"] == true
+    })
+    .await;
+    shown
+}
+
+#[tokio::test]
+async fn a_new_job_that_a_balancer_forwards_and_answers_with_503_is_stored_once() {
+    let (bed, _hub) = Bed::new().await;
+    for (number, status) in [(1, 503), (2, 404), (3, 408), (4, 422)] {
+        bed.stage.regions[0].put(&job(number, "[1]", "null"), 1);
+        let status = http::StatusCode::from_u16(status).unwrap();
+        let answer = FaultAnswer { status, ..FaultAnswer::page() };
+        bed.stage.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: true });
+        let name = format!("at-{number}");
+        let (code, open) = order(&bed, "replay", number, json!({ "replay_id": name })).await;
+        assert_eq!(code, 200, "nothing says that it was not run again: {open}");
+        let shown = ended(&bed, &name).await;
+        assert_eq!((&shown["jobs"][0]["step"], bed.replayed()[&id(number)].len()), (&"replayed".into(), 1), "{shown}");
+    }
+    assert_eq!(bed.counts(&Method::POST), [4, 0, 0]);
+}

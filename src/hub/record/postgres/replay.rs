@@ -50,8 +50,9 @@ UPDATE ojs_hub_replay_job SET region = $4, new_id = $5, digest = $6, step = $7, 
 WHERE replay = $1 AND place = $2 AND step = $3
   AND ($11 IS NULL OR EXISTS (SELECT 1 FROM ojs_hub_replay WHERE id = $1 AND version = $11)) RETURNING 1";
 
+/// A job that may have been sent is not one that was stopped before it.
 const STOP: &str = "
-UPDATE ojs_hub_replay_job SET step = 'stopped', why = $2, changed_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+UPDATE ojs_hub_replay_job SET step = CASE WHEN sends > 0 THEN 'unknown' ELSE 'stopped' END, why = $2, changed_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE replay = $1 AND step = 'waiting'";
 
 const COUNTS: &str = "

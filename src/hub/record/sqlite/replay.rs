@@ -159,10 +159,12 @@ pub(in crate::hub::record) fn advance(
     Ok(changed > 0)
 }
 
+/// A job that may have been sent is not one that was stopped before it.
 pub(in crate::hub::record) fn stop(connection: &mut Connection, id: &str, why: &str) -> rusqlite::Result<()> {
     let now = signed(now_ms(connection)?);
     let statement =
-        "UPDATE replay_job SET step = 'stopped', why = ?2, changed_ms = ?3 WHERE replay = ?1 AND step = 'waiting'";
+        "UPDATE replay_job SET step = CASE WHEN sends > 0 THEN 'unknown' ELSE 'stopped' END, why = ?2, changed_ms = ?3
+         WHERE replay = ?1 AND step = 'waiting'";
     connection.execute(statement, params![id, why, now]).map(drop)
 }
 
