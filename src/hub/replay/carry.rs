@@ -79,6 +79,13 @@ pub(super) fn explained(why: Unrepeatable, region: &RegionId) -> (&'static str, 
                 "the answer of {region} shows the member `{member}` of this job twice, or in no form of the protocol"
             ),
         ),
+        Unrepeatable::InOptions(member) => (
+            "unclear",
+            StatusCode::CONFLICT,
+            format!(
+                "{region} shows the member `{member}` of this job in its `options` alone, and a new job would lack it: enqueue it anew from its source"
+            ),
+        ),
         Unrepeatable::NoJob => {
             ("unclear", StatusCode::CONFLICT, format!("the answer of {region} about this job cannot be read"))
         }
@@ -135,12 +142,16 @@ impl Carrier<'_> {
             }
         };
         let found = digest_of(original.args());
+        let is_compared = self.replay.digest.is_none() && !self.replay.is_ledger_ignored;
         let of_ledger =
-            expected_by_ledger(self.hub, self.replay.digest.as_deref(), &job.job_id, &owner, &found).await?;
+            if is_compared { expected_by_ledger(self.hub, &job.job_id, &owner, &found).await? } else { None };
         let expected = [self.replay.digest.as_deref(), job.digest.as_deref(), of_ledger.as_deref()];
         let differs = expected.into_iter().find_map(|expected| differs(&found, expected));
         if let Some(differs) = differs {
-            let note = format!("expected {}, and the region has {}", differs.expected, differs.found);
+            let is_of_ledger = of_ledger.as_ref() == Some(&differs.expected);
+            let remedy =
+                if is_of_ledger { ", unlike the ledger; `ledger`: \"ignore\" runs it again all the same" } else { "" };
+            let note = format!("expected {}, and the region has {}{remedy}", differs.expected, differs.found);
             return self.refuse(waiting, job, "digest_differs", note).await;
         }
         let job = ReplayJob { digest: Some(found), why: None, detail: None, ..job };
@@ -219,7 +230,7 @@ impl Carrier<'_> {
         match word {
             Word::Has { state, .. } => self.replayed(ReplayStep::Sending, job, state).await,
             Word::Absent if is_too_late(&job, self.now_ms) => self.lose(ReplayStep::Sending, job, "too_late").await,
-            Word::Absent if self.now_ms.saturating_sub(job.changed_ms) > WRITE_MS => self.again(job).await,
+            Word::Absent if self.now_ms.saturating_sub(job.changed_ms) > WRITE_MS => self.again_later(job).await,
             Word::Absent => Ok(Tried::Advanced),
             _ if self.is_over => self.lose(ReplayStep::Sending, job, "silent").await,
             Word::NotSent(why) | Word::Silent(why) => Ok(Tried::Silent(why)),
@@ -248,7 +259,16 @@ impl Carrier<'_> {
         self.advance(from, ReplayStep::Unknown, ReplayJob { why: Some(why.to_owned()), ..job }).await
     }
 
-    /// The job is to be sent again. That it may have been sent stays on its row.
+    /// The job is to be sent again: only in the turn of this hub, because another one may have sent it since. That it may have been sent stays on
+    /// its row.
+    async fn again_later(&self, job: ReplayJob) -> Result<Tried, RecordError> {
+        let job = ReplayJob { step: ReplayStep::Waiting.as_str().to_owned(), ..job };
+        let (from, version) = (ReplayStep::Sending, Some(self.version));
+        let advanced = self.hub.record.advance_replay_job(&self.replay.id, from, job, version).await?;
+        Ok(if advanced { Tried::Advanced } else { Tried::Behind })
+    }
+
+    /// The job was certainly not sent by this try, and waits again.
     async fn again(&self, job: ReplayJob) -> Result<Tried, RecordError> {
         self.advance(ReplayStep::Sending, ReplayStep::Waiting, job).await
     }

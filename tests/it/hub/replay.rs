@@ -178,6 +178,11 @@ async fn an_order_with_a_name_that_is_sent_twice_is_one_replay() {
     assert_eq!((code, &first["replay"]["id"]), (200, &"fix-7".into()), "{first}");
     let (code, second) = order(&bed, "replay", 1, named).await;
     assert_eq!((code, &second["job"]), (200, &first["job"]), "{second}");
+    // Also where both are on their way at once.
+    let twice = || order(&bed, "replay", 2, json!({ "replay_id": "fix-8" }));
+    bed.stage.regions[0].put(&job(2, "[2]", "null"), 1);
+    let ((one, _), (other, _)) = tokio::join!(twice(), twice());
+    assert_eq!((one, other, bed.replayed()[&id(2)].len()), (200, 200, 1));
     let (code, other) = order(&bed, "replay", 1, json!({ "replay_id": "fix-7" })).await;
     assert_eq!((code, &other["error"]["code"]), (409, &"replay_exists".into()), "{other}");
     assert_eq!(bed.replayed()[&id(1)].len(), 1);

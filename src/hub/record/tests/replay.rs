@@ -71,6 +71,10 @@ async fn a_job_of_a_replay_goes_from_step_to_step_once_and_one_that_was_tried_is
     let kept = due(ReplayStep::Sending).await.remove(0);
     assert!(kept.changed_ms > 0);
     assert_eq!(ReplayJob { changed_ms: 0, ..kept }, sending);
+    for (sends, step) in [(2, ReplayStep::Replayed), (0, ReplayStep::Unknown), (2, ReplayStep::Waiting)] {
+        let stale = ReplayJob { step: step.as_str().to_owned(), sends, ..sending.clone() };
+        assert!(!advance(ReplayStep::Sending, &stale, None).await, "only from as many sends: {sends}");
+    }
     while due(ReplayStep::Waiting).await[0].job_id == "b" {
         assert!(advance(ReplayStep::Waiting, &job(1, "b"), None).await);
     }
