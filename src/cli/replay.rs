@@ -49,6 +49,9 @@ pub(super) struct ReplayArgs {
     /// The digest that the arguments of the one job must have, as sha256:HEX
     #[arg(long, value_name = "DIGEST", conflicts_with = "file")]
     digest: Option<String>,
+    /// Run jobs again also where the ledger of the hub has other digests of their arguments
+    #[arg(long, conflicts_with = "digest")]
+    ignore_ledger: bool,
     /// The priority of the new jobs, from -100 to 100; the highest without it
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     priority: Option<i64>,
@@ -58,7 +61,7 @@ pub(super) struct ReplayArgs {
     /// Only say whether they would be run again
     #[arg(long)]
     dry_run: bool,
-    /// A name of your own, so that the same order sent twice is one replay
+    /// A name of your own, so that the same order sent twice is one replay; without it a new name is made
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Print the hub's JSON
@@ -121,18 +124,19 @@ pub(super) fn replay(arguments: &ReplayArgs) -> u8 {
 }
 
 fn one(arguments: &ReplayArgs, id: &str) -> u8 {
-    let ReplayArgs { region, digest, priority, dry_run, name, json, by, per_second, .. } = arguments;
+    let ReplayArgs { region, digest, priority, dry_run, json, by, per_second, .. } = arguments;
     if per_second.is_some() {
         complain("--per-second: one job has no rate; leave it out");
         return FAILED;
     }
+    let (name, ledger) = (name(arguments), ledger(arguments));
     let path = format!("/api/jobs/{}/replay{}", path_segment(id), query(region.as_ref()));
     let body = json!({
         "reason": by.reason, "ticket": by.ticket, "author": by.author, "payload_digest": digest, "priority": priority, "dry_run": dry_run,
-        "replay_id": name,
+        "replay_id": name, "ledger": ledger,
     });
     let answer = order_with(To::Hub(&by.hub), Method::POST, &path, bytes(&body), |it| it["job"]["step"].is_string());
-    let Some(document) = answer else { return FAILED };
+    let Some(document) = answer else { return failed(arguments, name.as_deref()) };
     if *json {
         say(format_args!("{document:#}"));
         return DONE;
@@ -155,18 +159,19 @@ fn one(arguments: &ReplayArgs, id: &str) -> u8 {
 }
 
 fn many(arguments: &ReplayArgs, ids: Vec<String>) -> u8 {
-    let ReplayArgs { region, digest, priority, dry_run, name, json, by, per_second, .. } = arguments;
+    let ReplayArgs { region, digest, priority, dry_run, json, by, per_second, .. } = arguments;
     if digest.is_some() {
         complain("--digest: expected with one job only; leave it out");
         return FAILED;
     }
+    let (name, ledger) = (name(arguments), ledger(arguments));
     let path = format!("/api/replays{}", query(region.as_ref()));
     let body = json!({
         "jobs": ids, "backfill_reason": by.reason, "backfill_ticket": by.ticket, "author": by.author, "priority": priority,
-        "dry_run": dry_run, "replay_id": name, "per_second": per_second,
+        "dry_run": dry_run, "replay_id": name, "per_second": per_second, "ledger": ledger,
     });
     let answer = order_with(To::Hub(&by.hub), Method::POST, &path, bytes(&body), is_replay);
-    let Some(document) = answer else { return FAILED };
+    let Some(document) = answer else { return failed(arguments, name.as_deref()) };
     if *json {
         say(format_args!("{document:#}"));
         return DONE;
@@ -176,6 +181,28 @@ fn many(arguments: &ReplayArgs, ids: Vec<String>) -> u8 {
     say(format_args!("it goes on by itself; `ojs-sidecar replays {id}` shows how far it is, with its jobs"));
     say_durable(&document);
     DONE
+}
+
+/// The name of a replay: that of the operator, or a new one, so that an order whose answer is lost can be repeated.
+fn name(arguments: &ReplayArgs) -> Option<String> {
+    let mut name = [0; 8];
+    let made = || aws_lc_rs::rand::fill(&mut name).ok().map(|()| data_encoding::HEXLOWER.encode(&name));
+    arguments.name.clone().or_else(made)
+}
+
+fn ledger(arguments: &ReplayArgs) -> Option<&'static str> {
+    arguments.ignore_ledger.then_some("ignore")
+}
+
+/// Names the replay of an order that has failed: the hub may have taken it.
+fn failed(arguments: &ReplayArgs, name: Option<&str>) -> u8 {
+    if let Some(name) = name.filter(|_| !arguments.dry_run) {
+        complain(format_args!(
+            "the order has the name {name}: where the hub has taken it, `ojs-sidecar replays {name}` shows it, and the same command with `--name {name}` \
+             repeats it without a second new job"
+        ));
+    }
+    FAILED
 }
 
 /// Shows the last replays or one with its jobs, or ends it; exit code 1 where the hub refuses.

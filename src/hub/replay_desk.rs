@@ -64,19 +64,21 @@ impl Default for ReplayDesk {
     }
 }
 
-/// A replay that a request carries out; the runner leaves it alone until this is dropped.
-pub(super) struct Held<'d>(&'d ReplayDesk, String);
+/// A replay that a request carries out; the runner leaves it alone until this is dropped. None where another request has it, which lets it go.
+pub(super) struct Held<'d>(&'d ReplayDesk, Option<String>);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.held.borrow_mut().remove(&self.1);
+        if let Some(id) = &self.1 {
+            self.0.held.borrow_mut().remove(id);
+        }
     }
 }
 
 impl ReplayDesk {
     pub(super) fn hold(&self, id: &str) -> Held<'_> {
-        self.held.borrow_mut().insert(id.to_owned());
-        Held(self, id.to_owned())
+        let is_first = self.held.borrow_mut().insert(id.to_owned());
+        Held(self, is_first.then(|| id.to_owned()))
     }
 
     /// Counts a job of a replay that has come to its end.

@@ -15,29 +15,32 @@ use crate::net::pool::{Pool, RegionBody};
 use crate::ojs::answer::{ShownJob, is_error_document};
 use crate::ojs::{progress, shows_fence};
 use crate::region::{AskError, JobQuestion, Region, ask_job, ask_long, open_events};
+use crate::replica::is_text;
 
 /// The longest answer that is read: a job is at most half as long. Units: bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The longest word that is kept of a state: those of the protocol have up to 9. Units: bytes.
+const WORD_BYTES_MAX: usize = 64;
 
 /// The word of a region about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::hub) enum Word {
     /// It has the job.
     Has {
-        /// Its state, in the words of OJS.
+        /// Its state, in the words of OJS; empty where the region shows none, or no short word.
         state: String,
         /// When it was enqueued there. Units: milliseconds since the Unix epoch.
         enqueued_ms: Option<u64>,
         /// Whether a worker has had it, by its count of attempts or by `started_at`.
         is_started: bool,
     },
-    /// It has stored the job, or found it stored, under this other id.
+    /// It has stored the job, or found it stored, under this other id; empty where that is no text of an id.
     Other(String),
     /// It does not have it.
     Absent,
     /// It refuses the request for good, with this status.
     Refused(StatusCode),
-    /// The request has not reached it, or it takes none now; why.
+    /// The request has certainly not reached it, or it has done nothing with it; why. For an enqueue never by the word of a balancer alone.
     NotSent(String),
     /// Nothing that is about the job, or no answer; why.
     Silent(String),
@@ -158,23 +161,32 @@ fn unknown(region: &RegionId) -> String {
     format!("{region} is not among the `regions` of this hub")
 }
 
+/// A word of a region: short, and no data of a client.
+fn short_word(text: &str) -> Option<String> {
+    let is_word = text.len() <= WORD_BYTES_MAX && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+    is_word.then(|| text.to_owned())
+}
+
 fn word(question: &JobQuestion, job_id: &str, status: StatusCode, body: &[u8]) -> Word {
     let shown = ShownJob::read(body);
     let creates = matches!(question, JobQuestion::Enqueue { .. });
+    let is_of_server = is_error_document(body);
     let status_text = || format!("the answer about job {job_id} has the status {status}");
     match (status.as_u16(), shown.id.as_deref()) {
         (200..300, Some(id)) if id == job_id => Word::Has {
-            state: shown.state.unwrap_or_default().into_owned(),
+            state: shown.state.as_deref().and_then(short_word).unwrap_or_default(),
             enqueued_ms: shown.enqueued_at.as_deref().and_then(read_rfc3339),
             is_started: progress(body).is_some_and(|it| it.started),
         },
-        (200..300, Some(id)) if creates => Word::Other(id.to_owned()),
-        (404 | 410, _) if !creates && is_error_document(body) => Word::Absent,
-        (408 | 425 | 429 | 503, _) => Word::NotSent(status_text()),
-        // A balancer, or a service for credentials, ends nothing.
-        (401 | 403 | 404, _) => Word::NotSent(status_text()),
-        (400..500, _) if is_error_document(body) || status == StatusCode::PAYLOAD_TOO_LARGE => Word::Refused(status),
-        (400..500, _) => Word::NotSent(status_text()),
+        (200..300, Some(id)) if creates => Word::Other(if is_text(id) { id.to_owned() } else { String::new() }),
+        (404 | 410, _) if !creates && is_of_server => Word::Absent,
+        // A balancer answers so also after it has forwarded a job (ADR 0092); a server that takes none now says so in a document.
+        (429 | 503, _) if creates && is_of_server => Word::NotSent(status_text()),
+        (401 | 403 | 404 | 408 | 425 | 429 | 503, _) if creates => Word::Silent(status_text()),
+        // Nor does one, or a service for credentials, end anything.
+        (401 | 403 | 404 | 408 | 425 | 429 | 503, _) => Word::NotSent(status_text()),
+        (400..500, _) if is_of_server || status == StatusCode::PAYLOAD_TOO_LARGE => Word::Refused(status),
+        (400..500, _) if !creates => Word::NotSent(status_text()),
         _ => Word::Silent(status_text()),
     }
 }
@@ -196,6 +208,8 @@ mod tests {
         let not_sent = || Word::NotSent(String::new());
         let silent = || Word::Silent(String::new());
         let other = br#"{"job":{"id":"other"}}"#;
+        let long = format!(r#"{{"id":"j","state":"{}"}}"#, "a".repeat(65));
+        let long_id = format!(r#"{{"id":"{}"}}"#, "a".repeat(5_000));
         for (question, status, body, expected) in [
             (&JobQuestion::Look, 200, &job[..], has("available", at)),
             (&enqueue, 201, &job[..], has("available", at)),
@@ -206,12 +220,23 @@ mod tests {
             (&enqueue, 201, b"<html>", silent()),
             (&JobQuestion::Look, 404, error, Word::Absent),
             (&JobQuestion::Look, 404, b"<html>", not_sent()),
-            (&enqueue, 404, error, not_sent()),
+            (&enqueue, 404, error, silent()),
+            (&enqueue, 404, b"<html>", silent()),
             (&enqueue, 422, error, Word::Refused(StatusCode::UNPROCESSABLE_ENTITY)),
-            (&enqueue, 422, b"<html>", not_sent()),
+            (&enqueue, 422, b"<html>", silent()),
+            (&JobQuestion::Cancel, 422, b"<html>", not_sent()),
             (&enqueue, 413, b"<html>", Word::Refused(StatusCode::PAYLOAD_TOO_LARGE)),
-            (&enqueue, 401, error, not_sent()),
+            (&enqueue, 401, error, silent()),
+            (&enqueue, 408, error, silent()),
+            (&enqueue, 429, error, not_sent()),
+            (&enqueue, 429, b"", silent()),
             (&enqueue, 503, error, not_sent()),
+            (&enqueue, 503, b"<html>", silent()),
+            (&JobQuestion::Look, 503, b"<html>", not_sent()),
+            (&JobQuestion::Look, 401, error, not_sent()),
+            (&JobQuestion::Look, 200, br#"{"id":"j","state":"<b>"}"#, has("", None)),
+            (&JobQuestion::Look, 200, long.as_bytes(), has("", None)),
+            (&enqueue, 201, long_id.as_bytes(), Word::Other(String::new())),
             (&enqueue, 500, error, silent()),
             (&JobQuestion::Cancel, 200, b"{}", silent()),
             (&JobQuestion::Cancel, 409, error, Word::Refused(StatusCode::CONFLICT)),

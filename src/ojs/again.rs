@@ -25,6 +25,19 @@ const OWN: [&str; 4] = [Name::FederationId.as_str(), Name::ReplicatedFrom.as_str
 /// Members that make the new job, of which a second one would make it another job for another reader.
 const SINGLE: [&str; 5] = ["type", "queue", "args", "meta", "job"];
 
+/// Members of `options`, and those beside them that say the same.
+const BESIDE: [(&str, &[&str]); 8] = [
+    ("queue", &["queue"]),
+    ("metadata", &["meta"]),
+    ("meta", &["meta"]),
+    ("tags", &["tags"]),
+    ("retry", &POLICIES),
+    ("retry_policy", &POLICIES),
+    ("timeout", &TIMEOUTS),
+    ("timeout_ms", &TIMEOUTS),
+];
+const TIMEOUTS: [&str; 2] = ["timeout_ms", "timeout"];
+
 /// Why a job cannot be run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unrepeatable {
@@ -34,6 +47,8 @@ pub enum Unrepeatable {
     NoArguments,
     /// A member that makes the job is there twice, or of another kind than the protocol has it.
     Unclear(&'static str),
+    /// The answer shows this member of the job in its `options` alone, where a new job would not be read from.
+    InOptions(&'static str),
     /// It is pinned to another region than the one that shows it.
     PinnedElsewhere,
 }
@@ -82,6 +97,7 @@ impl<'b> Original<'b> {
             return Err(Unrepeatable::NoJob);
         }
         SINGLE.iter().try_for_each(|name| one(&all, name).map(drop))?;
+        shown_beside(&all)?;
         let text_of = |name: &'static str| match one(&all, name)? {
             Some(member) if Kind::of(member.value) == Kind::Text => Ok(Some(member.value)),
             Some(_) => Err(Unrepeatable::Unclear(name)),
@@ -156,6 +172,22 @@ impl<'b> Original<'b> {
         let (name, policy) = retry.split_at(open + 1);
         Some(format!("{name}{attempts}{}{policy}", if within.is_empty() { "" } else { "," }))
     }
+}
+
+/// Refuses a job that has a member in its `options` which it lacks beside them.
+fn shown_beside(all: &[Member<'_>]) -> Result<(), Unrepeatable> {
+    let is_set = |it: &Member<'_>| Kind::of(it.value) != Kind::Null;
+    for options in all.iter().filter(|it| it.name == "options" && Kind::of(it.value) == Kind::Object) {
+        let within = members(options.value);
+        let has = |of: &[Member<'_>], name: &str| of.iter().any(|it| it.name == name && is_set(it));
+        let hidden = |(inner, beside): &&(&'static str, &[&str])| {
+            has(&within, inner) && !beside.iter().any(|name| has(all, name))
+        };
+        if let Some(&(inner, _)) = BESIDE.iter().find(hidden) {
+            return Err(Unrepeatable::InOptions(inner));
+        }
+    }
+    Ok(())
 }
 
 /// The members of meta that the new job keeps, as they stand.
@@ -247,9 +279,20 @@ mod tests {
             (r#"{"id":"o","type":"a","args":[],"\u0061rgs":[1]}"#, Unrepeatable::Unclear("args")),
             (r#"{"id":"o","type":"a","args":[],"meta":[]}"#, Unrepeatable::Unclear("meta")),
             (r#"{"id":"o","type":"a","args":[],"meta":{"ojs.federation.region":"eu"}}"#, Unrepeatable::PinnedElsewhere),
+            (r#"{"id":"o","type":"a","args":[],"options":{"queue":"q"}}"#, Unrepeatable::InOptions("queue")),
+            (
+                r#"{"id":"o","type":"a","args":[],"meta":null,"options":{"metadata":{"t":1}}}"#,
+                Unrepeatable::InOptions("metadata"),
+            ),
+            (r#"{"id":"o","type":"a","args":[],"options":{"tags":[]}}"#, Unrepeatable::InOptions("tags")),
+            (r#"{"id":"o","type":"a","args":[],"options":{"retry":{}}}"#, Unrepeatable::InOptions("retry")),
+            (r#"{"id":"o","type":"a","args":[],"options":{"timeout":5}}"#, Unrepeatable::InOptions("timeout")),
         ] {
             assert_eq!(read(body), Err(why), "{body}");
         }
+        let both = r#"{"id":"o","type":"a","args":[],"queue":"q","meta":{},"retry_policy":{},"timeout_ms":5,
+            "options":{"queue":"q","metadata":{},"retry":{},"timeout":5,"tags":null,"priority":3}}"#;
+        assert_eq!(read(both).unwrap(), "[]");
         let inside = r#"{"id":"o","type":"a","args":[{"meta":{"ojs.federation.region":"eu"}}]}"#;
         assert_eq!(read(inside).unwrap(), r#"[{"meta":{"ojs.federation.region":"eu"}}]"#);
     }

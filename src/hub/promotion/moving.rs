@@ -180,7 +180,8 @@ impl Mover<'_> {
                 self.moved(JobStep::Sending, sending, (Some(state), enqueued_ms)).await
             }
             Word::Other(other) => {
-                self.moved(JobStep::Sending, PromotionJob { detail: Some(other), ..sending }, (None, None)).await
+                let detail = Some(other).filter(|it| !it.is_empty());
+                self.moved(JobStep::Sending, PromotionJob { detail, ..sending }, (None, None)).await
             }
             Word::Refused(status) => self.refused(sending, status.as_u16()).await,
             Word::NotSent(why) => self.again(unsent(sending)).await.map(|_| Tried::Silent(why)),

@@ -41,7 +41,10 @@ pub(super) async fn order(hub: &Hub, caller: &Caller, query: &str, body: &[u8]) 
     let replay = Replay::new(id, &order, (region, true), (&caller.name, None), hub.clock.unix_ms());
     // In the trail before it begins: no replay is unaccounted for.
     note(hub, &replay, &caller.name, "replay_ordered", replay.subject()).await.map_err(|error| unnoted(&error))?;
-    add(hub, &replay, waiting(&order.jobs, None)).await?;
+    if let Some(first) = add(hub, &order, &replay, waiting(&order.jobs, None)).await? {
+        let counts = hub.record.replay_counts(&first.id).await?;
+        return Ok(shown(&first, &counts));
+    }
     event::hub_replay_ordered(&replay.id, replay.jobs, [&replay.reason, &replay.ticket, &replay.author]);
     hub.replays.ordered.notify_one();
     let counts = hub.record.replay_counts(&replay.id).await?;

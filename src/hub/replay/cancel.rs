@@ -25,6 +25,8 @@ use crate::telemetry::event;
 
 /// The state of a job that was cancelled, in the words of OJS.
 const CANCELLED: &str = "cancelled";
+/// Those of a job that has ended otherwise, and that no order cancels any more.
+const ENDED: [&str; 2] = ["completed", "discarded"];
 
 /// Cancels a job: the call goes to the region that has it, and to no other one. Shape of the answer: `{"job": {"id", "region", "state", and the
 /// times that the region shows}, "durable"}`.
@@ -117,7 +119,13 @@ async fn carry_out(
     let regions = &hub.replays.regions;
     let (word, answer) = regions.ask_whole(views, region, job_id, &JobQuestion::Cancel).await;
     let sent: Result<String, Option<(StatusCode, String)>> = match word {
-        Word::Has { state, .. } => return (Ok(state), answer),
+        Word::Has { state, .. } if state == CANCELLED => return (Ok(state), answer),
+        Word::Has { state, .. } if ENDED.contains(&state.as_str()) => {
+            let why = format!("it takes the order, and the job is {state} there");
+            return (Err(Failed::Refused(StatusCode::CONFLICT, why)), answer);
+        }
+        // It shows the job as it was before, or without a state.
+        Word::Has { .. } => Err(None),
         Word::Absent => return (Err(Failed::Refused(StatusCode::NOT_FOUND, String::new())), answer),
         Word::Refused(status) => Err(Some((status, error_code(&answer).unwrap_or_default()))),
         Word::NotSent(why) => return (Err(Failed::Unknown(why)), answer),
@@ -127,6 +135,12 @@ async fn carry_out(
     let (word, shown) = regions.ask_whole(views, region, job_id, &JobQuestion::Look).await;
     let failed = match (sent, word) {
         (Err(None), Word::Has { state, .. }) if state == CANCELLED => return (Ok(state), shown),
+        (Err(None), Word::Has { state, .. }) if ENDED.contains(&state.as_str()) => {
+            Failed::Refused(StatusCode::CONFLICT, format!("the job is {state} there"))
+        }
+        (Err(None), Word::Has { state, .. }) if !state.is_empty() => {
+            Failed::Unknown(format!("{region} shows it as {state}"))
+        }
         (Err(Some((status, code))), Word::Has { state, .. }) => {
             Failed::Refused(status, format!("it answers {} {code}, and the job is {state} there", status.as_u16()))
         }

@@ -17,6 +17,7 @@ use super::digest::{differs, digest_of, expected_by_ledger};
 use super::document::{Replay, has_ended, step_of};
 use super::owner::{NoOwner, Owner, find};
 use crate::base::RegionId;
+use crate::base::text::{read_rfc3339, rfc3339};
 use crate::ojs::answer::error_code;
 use crate::ojs::{Original, Renewal, Unrepeatable};
 use crate::region::JobQuestion;
@@ -27,6 +28,10 @@ const WRITE_MS: u64 = 30_000;
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 /// A new job that may have been sent so often and was never found is left to people.
 const SENDS_MAX: u64 = 3;
+/// Behind that a region may have run and deleted a new job, so that its absence says nothing about a send. Units: milliseconds.
+const TOO_LATE_MS: u64 = 15 * 60 * 1_000;
+/// Before the time of the last send in the note of a job.
+const SENT: &str = "sent at ";
 
 /// The carrying out of one replay by this hub.
 pub(super) struct Carrier<'a> {
@@ -74,6 +79,13 @@ pub(super) fn explained(why: Unrepeatable, region: &RegionId) -> (&'static str, 
                 "the answer of {region} shows the member `{member}` of this job twice, or in no form of the protocol"
             ),
         ),
+        Unrepeatable::InOptions(member) => (
+            "unclear",
+            StatusCode::CONFLICT,
+            format!(
+                "{region} shows the member `{member}` of this job in its `options` alone, and a new job would lack it: enqueue it anew from its source"
+            ),
+        ),
         Unrepeatable::NoJob => {
             ("unclear", StatusCode::CONFLICT, format!("the answer of {region} about this job cannot be read"))
         }
@@ -86,7 +98,7 @@ impl Carrier<'_> {
     /// Errors: it goes on from the record.
     pub(super) async fn take(&self, job: ReplayJob) -> Result<Tried, RecordError> {
         let known = job.region.as_deref().and_then(|id| RegionId::parse(id).ok());
-        if let Some(region) = known.as_ref().filter(|_| job.sends > 0)
+        if let Some(region) = known.as_ref().filter(|_| job.new_id.is_some())
             && let Some(tried) = self.by_earlier(region, &job).await?
         {
             return Ok(tried);
@@ -105,6 +117,9 @@ impl Carrier<'_> {
         match self.look(region, job).await {
             Word::Has { state, .. } => self.replayed(waiting, job.clone(), state).await.map(Some),
             Word::Absent if job.sends >= SENDS_MAX => self.lose(waiting, job.clone(), "never_shown").await.map(Some),
+            Word::Absent if is_too_late(job, self.now_ms) => {
+                self.lose(waiting, job.clone(), "too_late").await.map(Some)
+            }
             Word::Absent => Ok(None),
             Word::NotSent(why) | Word::Silent(why) => self.put_back(job.clone(), why).await.map(Some),
             Word::Refused(_) | Word::Other(_) => {
@@ -127,12 +142,16 @@ impl Carrier<'_> {
             }
         };
         let found = digest_of(original.args());
+        let is_compared = self.replay.digest.is_none() && !self.replay.is_ledger_ignored;
         let of_ledger =
-            expected_by_ledger(self.hub, self.replay.digest.as_deref(), &job.job_id, &owner, &found).await?;
+            if is_compared { expected_by_ledger(self.hub, &job.job_id, &owner, &found).await? } else { None };
         let expected = [self.replay.digest.as_deref(), job.digest.as_deref(), of_ledger.as_deref()];
         let differs = expected.into_iter().find_map(|expected| differs(&found, expected));
         if let Some(differs) = differs {
-            let note = format!("expected {}, and the region has {}", differs.expected, differs.found);
+            let is_of_ledger = of_ledger.as_ref() == Some(&differs.expected);
+            let remedy =
+                if is_of_ledger { ", unlike the ledger; `ledger`: \"ignore\" runs it again all the same" } else { "" };
+            let note = format!("expected {}, and the region has {}{remedy}", differs.expected, differs.found);
             return self.refuse(waiting, job, "digest_differs", note).await;
         }
         let job = ReplayJob { digest: Some(found), why: None, detail: None, ..job };
@@ -149,7 +168,8 @@ impl Carrier<'_> {
             replay_of: &job.job_id,
             priority: self.replay.priority,
         });
-        let sending = ReplayJob { new_id: Some(new_id), sends: job.sends + 1, ..job };
+        let detail = Some(format!("{SENT}{}", rfc3339(self.now_ms)));
+        let sending = ReplayJob { new_id: Some(new_id), sends: job.sends + 1, detail, ..job };
         self.send(&owner.region, sending, body.into()).await
     }
 
@@ -172,8 +192,13 @@ impl Carrier<'_> {
         match word {
             Word::Has { state, .. } => self.replayed(sending, noted, state).await,
             // Some servers give ids of their own.
+            Word::Other(other) if other == noted.job_id => {
+                let note = format!("{region} answers with the first job, and has stored no new one");
+                self.refuse(sending, noted, "deduplicated", note).await
+            }
             Word::Other(other) => {
-                self.replayed(sending, ReplayJob { new_id: Some(other), ..noted }, String::new()).await
+                let new_id = Some(other).filter(|it| !it.is_empty()).or_else(|| noted.new_id.clone());
+                self.replayed(sending, ReplayJob { new_id, ..noted }, "stored under another id".to_owned()).await
             }
             Word::Refused(status) => {
                 let code = error_code(&answer).unwrap_or_default();
@@ -204,7 +229,8 @@ impl Carrier<'_> {
         let word = self.look(&region, &job).await;
         match word {
             Word::Has { state, .. } => self.replayed(ReplayStep::Sending, job, state).await,
-            Word::Absent if self.now_ms.saturating_sub(job.changed_ms) > WRITE_MS => self.again(job).await,
+            Word::Absent if is_too_late(&job, self.now_ms) => self.lose(ReplayStep::Sending, job, "too_late").await,
+            Word::Absent if self.now_ms.saturating_sub(job.changed_ms) > WRITE_MS => self.again_later(job).await,
             Word::Absent => Ok(Tried::Advanced),
             _ if self.is_over => self.lose(ReplayStep::Sending, job, "silent").await,
             Word::NotSent(why) | Word::Silent(why) => Ok(Tried::Silent(why)),
@@ -233,7 +259,16 @@ impl Carrier<'_> {
         self.advance(from, ReplayStep::Unknown, ReplayJob { why: Some(why.to_owned()), ..job }).await
     }
 
-    /// The job is to be sent again. That it may have been sent stays on its row.
+    /// The job is to be sent again: only in the turn of this hub, because another one may have sent it since. That it may have been sent stays on
+    /// its row.
+    async fn again_later(&self, job: ReplayJob) -> Result<Tried, RecordError> {
+        let job = ReplayJob { step: ReplayStep::Waiting.as_str().to_owned(), ..job };
+        let (from, version) = (ReplayStep::Sending, Some(self.version));
+        let advanced = self.hub.record.advance_replay_job(&self.replay.id, from, job, version).await?;
+        Ok(if advanced { Tried::Advanced } else { Tried::Behind })
+    }
+
+    /// The job was certainly not sent by this try, and waits again.
     async fn again(&self, job: ReplayJob) -> Result<Tried, RecordError> {
         self.advance(ReplayStep::Sending, ReplayStep::Waiting, job).await
     }
@@ -267,7 +302,40 @@ impl Carrier<'_> {
     }
 }
 
+/// Whether the last send of a job is too old for a region's word that it does not have it.
+fn is_too_late(job: &ReplayJob, now_ms: u64) -> bool {
+    let noted = job.detail.as_deref().and_then(|it| read_rfc3339(it.strip_prefix(SENT)?));
+    job.sends > 0 && now_ms.saturating_sub(noted.unwrap_or(job.changed_ms)) > TOO_LATE_MS
+}
+
 /// A job that has certainly not been sent by this try.
 fn unsent(sending: ReplayJob) -> ReplayJob {
     ReplayJob { sends: sending.sends.saturating_sub(1), ..sending }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absence_counts_for_a_quarter_of_an_hour_from_the_last_send() {
+        let job = |sends, sent: Option<u64>, changed_ms| ReplayJob {
+            sends,
+            detail: sent.map(|at| format!("{SENT}{}", rfc3339(at))),
+            changed_ms,
+            ..ReplayJob::default()
+        };
+        let now_ms = 1_767_225_600_000;
+        let edge = now_ms - TOO_LATE_MS;
+        for (sends, sent, changed_ms, expected) in [
+            (1, Some(edge), now_ms, false),
+            (1, Some(edge - 1), now_ms, true),
+            (2, None, edge - 1, true),
+            (2, None, edge, false),
+            (1, Some(now_ms), edge - 1, false),
+            (0, Some(edge - 1), edge - 1, false),
+        ] {
+            assert_eq!(is_too_late(&job(sends, sent, changed_ms), now_ms), expected, "{sends} {sent:?} {changed_ms}");
+        }
+    }
 }

@@ -29,20 +29,16 @@ pub(super) struct Differs {
     pub(super) found: String,
 }
 
-/// The digest that the ledger expects of a job whose arguments have the digest `found`; none where the ledger has none, where one of its digests is
-/// that, and where the order has one of its own: that is the operator's word about the present bytes.
+/// The digest that the ledger expects of a job whose arguments have the digest `found`; none where the ledger has none, and where one of its digests
+/// is that. Not asked for where the order has one of its own, or leaves the ledger out: that is the operator's word about the present bytes.
 ///
 /// Errors: [`RecordError`].
 pub(super) async fn expected_by_ledger(
     hub: &Hub,
-    ordered: Option<&str>,
     job_id: &str,
     owner: &Owner,
     found: &str,
 ) -> Result<Option<String>, RecordError> {
-    if ordered.is_some() {
-        return Ok(None);
-    }
     let known = ledger::payload_digests(hub, job_id, owner.region.as_str()).await?;
     Ok(if known.iter().any(|it| it == found) { None } else { known.into_iter().next() })
 }

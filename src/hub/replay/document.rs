@@ -27,6 +27,9 @@ pub(super) struct Replay {
     pub(super) region: Option<RegionId>,
     /// The digest that the arguments of its job must have.
     pub(super) digest: Option<String>,
+    /// Whether its jobs are run again also where the ledger has other digests of their arguments.
+    #[serde(default)]
+    pub(super) is_ledger_ignored: bool,
     pub(super) priority: i64,
     /// The most jobs a second.
     pub(super) per_second: u32,
@@ -66,6 +69,7 @@ impl Replay {
             is_dry_run: order.is_dry_run,
             is_stopped: false,
             digest: order.digest.clone(),
+            is_ledger_ignored: order.is_ledger_ignored,
             priority: order.priority,
             per_second: order.per_second,
             jobs: order.jobs.len() as u64,
@@ -176,6 +180,7 @@ mod tests {
             grounds,
             name: None,
             digest: None,
+            is_ledger_ignored: false,
             is_dry_run: false,
             priority: 100,
             per_second: 10,

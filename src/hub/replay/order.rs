@@ -1,7 +1,7 @@
 //! The bodies of orders about jobs.
 //!
-//! Shapes: `{"reason", "ticket", "author"}` to cancel a job; for a replay of one also `payload_digest`, `dry_run`, `priority` and `replay_id`;
-//! `{"jobs": [ID, ...], "backfill_reason", "backfill_ticket", "author"}` for one of many, and `per_second`, `dry_run`, `priority`, `replay_id`.
+//! Shapes: `{"reason", "ticket", "author"}` to cancel a job; for a replay of one also `payload_digest`, `ledger`, `dry_run`, `priority`, `replay_id`;
+//! `{"jobs": [ID, ...], "backfill_reason", "backfill_ticket", "author"}` for one of many, and `per_second`, `ledger`, `dry_run`, `priority`, `replay_id`.
 
 use std::collections::BTreeSet;
 
@@ -31,6 +31,8 @@ pub(super) struct ReplayOrder {
     pub(super) name: Option<String>,
     /// The digest that the arguments of the one job must have.
     pub(super) digest: Option<String>,
+    /// Whether jobs are run again also where the ledger has other digests of their arguments.
+    pub(super) is_ledger_ignored: bool,
     pub(super) is_dry_run: bool,
     pub(super) priority: i64,
     /// The most jobs a second.
@@ -44,6 +46,7 @@ impl ReplayOrder {
         let Grounds { reason, ticket, author } = &self.grounds;
         let members = json!([
             self.digest,
+            self.is_ledger_ignored,
             self.is_dry_run,
             self.priority,
             self.per_second,
@@ -83,11 +86,12 @@ pub(super) fn read_single(caller: &Caller, job_id: &str, body: &[u8]) -> Result<
         ticket: Option<Value>,
         author: Option<Value>,
         payload_digest: Option<Value>,
+        ledger: Option<Value>,
         dry_run: Option<Value>,
         priority: Option<Value>,
         replay_id: Option<Value>,
     }
-    let expected = "reason, ticket, author, and perhaps payload_digest, dry_run, priority and replay_id";
+    let expected = "reason, ticket, author, and perhaps payload_digest, ledger, dry_run, priority and replay_id";
     let body: Body = parsed(body, expected)?;
     let members = [("reason", body.reason), ("ticket", body.ticket), ("author", body.author)];
     let digest = text("payload_digest", body.payload_digest)?;
@@ -101,6 +105,7 @@ pub(super) fn read_single(caller: &Caller, job_id: &str, body: &[u8]) -> Result<
         grounds: grounds(caller, members)?,
         name: name(body.replay_id)?,
         digest,
+        is_ledger_ignored: is_ledger_ignored(body.ledger.as_ref())?,
         is_dry_run: flag("dry_run", body.dry_run.as_ref())?,
         priority: priority(body.priority.as_ref())?,
         per_second: RATE.0,
@@ -120,12 +125,12 @@ pub(super) fn read_bulk(caller: &Caller, body: &[u8]) -> Result<ReplayOrder, Ref
         backfill_ticket: Option<Value>,
         author: Option<Value>,
         per_second: Option<Value>,
+        ledger: Option<Value>,
         dry_run: Option<Value>,
         priority: Option<Value>,
         replay_id: Option<Value>,
     }
-    let expected =
-        "jobs, backfill_reason, backfill_ticket, author, and perhaps per_second, dry_run, priority and replay_id";
+    let expected = "jobs, backfill_reason, backfill_ticket, author, and perhaps per_second, ledger, dry_run, priority and replay_id";
     let body: Body = parsed(body, expected)?;
     let members =
         [("backfill_reason", body.backfill_reason), ("backfill_ticket", body.backfill_ticket), ("author", body.author)];
@@ -139,6 +144,7 @@ pub(super) fn read_bulk(caller: &Caller, body: &[u8]) -> Result<ReplayOrder, Ref
         grounds: grounds(caller, members)?,
         name: name(body.replay_id)?,
         digest: None,
+        is_ledger_ignored: is_ledger_ignored(body.ledger.as_ref())?,
         is_dry_run: flag("dry_run", body.dry_run.as_ref())?,
         priority: priority(body.priority.as_ref())?,
         per_second: rate
@@ -196,6 +202,14 @@ fn flag(member: &str, value: Option<&Value>) -> Result<bool, Refusal> {
     value.map_or(Ok(false), |value| value.as_bool().ok_or_else(|| wrong(member, "true or false")))
 }
 
+fn is_ledger_ignored(value: Option<&Value>) -> Result<bool, Refusal> {
+    match value.map(Value::as_str) {
+        None | Some(Some("compare")) => Ok(false),
+        Some(Some("ignore")) => Ok(true),
+        Some(_) => Err(wrong("ledger", "compare, or ignore; leave it out to compare the arguments with the ledger")),
+    }
+}
+
 fn priority(value: Option<&Value>) -> Result<i64, Refusal> {
     let Some(value) = value else { return Ok(*PRIORITIES.end()) };
     value.as_i64().filter(|it| PRIORITIES.contains(it)).ok_or_else(|| {
@@ -250,6 +264,8 @@ mod tests {
             (&single, json!({ "payload_digest": "sha256:00" }), "`payload_digest`"),
             (&single, json!({ "payload_digest": 5 }), "`payload_digest`"),
             (&single, json!({ "dry_run": "yes" }), "`dry_run`"),
+            (&single, json!({ "ledger": false }), "`ledger`"),
+            (&bulk, json!({ "ledger": "no" }), "`ledger`"),
             (&single, json!({ "priority": 101 }), "`priority`"),
             (&single, json!({ "priority": 1.5 }), "`priority`"),
             (&single, json!({ "replay_id": "A" }), "`replay_id`"),
@@ -287,6 +303,7 @@ mod tests {
         let body = json!({ "reason": "r", "ticket": "T-1", "author": "ann" }).to_string();
         let order = read_single(&caller(Some("eve")), "a", body.as_bytes()).unwrap();
         assert_eq!((order.priority, order.is_dry_run, order.grounds.author.as_str()), (100, false, "eve"));
+        assert!(!order.is_ledger_ignored);
         let other = ReplayOrder { priority: 7, ..order.clone() };
         assert!(
             order.fingerprint(None) == order.fingerprint(None) && order.fingerprint(None) != other.fingerprint(None)

@@ -116,7 +116,8 @@ impl Runner<'_> {
         let Some(version) = version else { return Ok((true, None)) };
         let is_over = now_ms.saturating_sub(mine.began_ms) > OPEN_FOR_MS;
         let carrier = Carrier { hub: self.hub, views: self.views, replay: &mine, version, now_ms, is_over };
-        let (open, mut trouble) = carrier.settle().await?;
+        // A job whose change the record refuses holds up neither the stop nor the expiry of the others.
+        let (open, mut trouble) = carrier.settle().await.unwrap_or_else(|error| (OPEN_MAX, Some(error.to_string())));
         let has_more = if mine.is_stopped || is_over {
             let why = if mine.is_stopped { "stopped" } else { "expired" };
             self.hub.record.stop_replay_jobs(&mine.id, why).await?;
@@ -156,8 +157,10 @@ impl Carrier<'_> {
         let mut tries = iter(jobs).map(|job| self.resume(job)).buffer_unordered(AT_ONCE);
         let mut trouble = None;
         while let Some(tried) = tries.next().await {
-            if let Tried::Silent(why) = tried? {
-                trouble = Some(why);
+            match tried {
+                Ok(Tried::Silent(why)) => trouble = Some(why),
+                Ok(_) => {}
+                Err(error) => trouble = Some(error.to_string()),
             }
         }
         Ok((open, trouble))
@@ -174,9 +177,9 @@ impl Carrier<'_> {
             let due = pace.saturating_mul(place);
             self.hub.clock.sleep(due.saturating_sub(self.hub.clock.now().saturating_duration_since(began))).await;
             if is_behind.get() || silent.get() >= SILENT_MAX {
-                return Ok(None);
+                return None;
             }
-            Ok::<_, RecordError>(match self.take(job).await? {
+            match self.take(job).await.unwrap_or_else(|error| Tried::Silent(error.to_string())) {
                 Tried::Advanced => {
                     silent.set(0);
                     None
@@ -189,12 +192,12 @@ impl Carrier<'_> {
                     silent.set(silent.get() + 1);
                     Some(why)
                 }
-            })
+            }
         };
         let mut tries = iter((0..count).zip(jobs)).map(take).buffer_unordered(AT_ONCE);
         let mut trouble = None;
         while let Some(tried) = tries.next().await {
-            trouble = tried?.or(trouble);
+            trouble = tried.or(trouble);
         }
         drop(tries);
         if count == 0 {

@@ -51,7 +51,9 @@ pub(super) async fn replay(
     let rows = waiting(&order.jobs, Some(&owner.region));
     let job = rows.first().cloned().unwrap_or_default();
     let _held = hub.replays.hold(&replay.id);
-    add(hub, &replay, rows).await?;
+    if let Some(first) = add(hub, &order, &replay, rows).await? {
+        return answer(hub, &first).await;
+    }
     event::hub_replay_ordered(&replay.id, 1, [&replay.reason, &replay.ticket, &replay.author]);
     let carrier = Carrier { hub, views, replay: &replay, version: 1, now_ms, is_over: false };
     let carried = carry_out(&carrier, job, owner).await;
@@ -88,12 +90,14 @@ async fn checked(hub: &Hub, owner: &Owner, order: &ReplayOrder) -> Result<String
     })?;
     let digest = digest_of(original.args());
     let job_id = order.jobs.first().map_or("", String::as_str);
-    let of_ledger = expected_by_ledger(hub, order.digest.as_deref(), job_id, owner, &digest).await?;
-    for (source, expected) in [("`payload_digest`", &order.digest), ("the ledger", &of_ledger)] {
+    let is_compared = order.digest.is_none() && !order.is_ledger_ignored;
+    let of_ledger = if is_compared { expected_by_ledger(hub, job_id, owner, &digest).await? } else { None };
+    let ignore = ", or with `ledger`: \"ignore\" (--ignore-ledger), as for a region that writes JSON anew";
+    for (source, expected, or) in [("`payload_digest`", &order.digest, ""), ("the ledger", &of_ledger, ignore)] {
         if let Some(differs) = differs(&digest, expected.as_deref()) {
             let message = format!(
                 "{source}: expected {}, and the arguments of this job in {} have {}; nothing was sent. Look at the job, and repeat the order with the \
-                 present one as `payload_digest` where they are right",
+                 present one as `payload_digest`{or} where they are right",
                 differs.expected, owner.region, differs.found
             );
             return Err(Refusal::new(StatusCode::CONFLICT, "digest_differs", message));
@@ -102,19 +106,24 @@ async fn checked(hub: &Hub, owner: &Owner, order: &ReplayOrder) -> Result<String
     Ok(digest)
 }
 
-/// Keeps a new replay with its jobs.
+/// Keeps a new replay with its jobs. Returns the first one where the same order was there first, under the same name.
 ///
 /// Errors: 409 where its name is taken, or where as many are under way as may be.
-pub(super) async fn add(hub: &Hub, replay: &Replay, rows: Vec<ReplayJob>) -> Result<(), Refusal> {
+pub(super) async fn add(
+    hub: &Hub,
+    order: &ReplayOrder,
+    replay: &Replay,
+    rows: Vec<ReplayJob>,
+) -> Result<Option<Replay>, Refusal> {
     let kept = hub.record.add_replay(replay.saved(0), rows).await.map_err(|error| {
         let message = format!("{error}: the replay may be under way; `GET /api/replays/{}` says so", replay.id);
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, OUTCOME_UNKNOWN, message)
     })?;
     if kept == Kept::Kept {
-        return Ok(());
+        return Ok(None);
     }
-    let is_taken = hub.record.replay(&replay.id).await?.is_some();
-    Err(if is_taken { taken(&replay.id) } else { too_many() })
+    let first = repeated(hub, order, replay.region.as_ref()).await?;
+    first.map(Some).ok_or_else(too_many)
 }
 
 pub(super) fn too_many() -> Refusal {
@@ -155,6 +164,7 @@ async fn answer(hub: &Hub, replay: &Replay) -> Result<Value, Refusal> {
             Some("arguments_gone") => (StatusCode::GONE, "arguments_gone"),
             Some("not_found") => (StatusCode::NOT_FOUND, "not_found"),
             Some("digest_differs") => (StatusCode::CONFLICT, "digest_differs"),
+            Some("deduplicated") => (StatusCode::CONFLICT, "deduplicated"),
             _ => (StatusCode::CONFLICT, "region_refused"),
         };
         let why = job.detail.unwrap_or_default();

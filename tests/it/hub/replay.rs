@@ -178,6 +178,11 @@ async fn an_order_with_a_name_that_is_sent_twice_is_one_replay() {
     assert_eq!((code, &first["replay"]["id"]), (200, &"fix-7".into()), "{first}");
     let (code, second) = order(&bed, "replay", 1, named).await;
     assert_eq!((code, &second["job"]), (200, &first["job"]), "{second}");
+    // Also where both are on their way at once.
+    let twice = || order(&bed, "replay", 2, json!({ "replay_id": "fix-8" }));
+    bed.stage.regions[0].put(&job(2, "[2]", "null"), 1);
+    let ((one, _), (other, _)) = tokio::join!(twice(), twice());
+    assert_eq!((one, other, bed.replayed()[&id(2)].len()), (200, 200, 1));
     let (code, other) = order(&bed, "replay", 1, json!({ "replay_id": "fix-7" })).await;
     assert_eq!((code, &other["error"]["code"]), (409, &"replay_exists".into()), "{other}");
     assert_eq!(bed.replayed()[&id(1)].len(), 1);
@@ -236,4 +241,32 @@ async fn a_new_job_whose_answer_is_lost_is_found_and_not_sent_again() {
     let (code, refused) = order(&bed, "replay", 1, json!({})).await;
     assert_eq!((code, &refused["error"]["code"]), (503, &"region_unavailable".into()), "{refused}");
     assert_eq!(bed.replayed()[&id(1)].len(), 1);
+}
+
+/// The state of a replay once it is done.
+async fn ended(bed: &Bed, name: &str) -> Value {
+    let mut shown = Value::Null;
+    eventually("the replay is done", async || {
+        shown = status(&bed.hubs, "eve", &Method::GET, &format!("/api/replays/{name}")).await.1;
+        shown["replay"]["done"] == true
+    })
+    .await;
+    shown
+}
+
+#[tokio::test]
+async fn a_new_job_that_a_balancer_forwards_and_answers_with_503_is_stored_once() {
+    let (bed, _hub) = Bed::new().await;
+    for (number, status) in [(1, 503), (2, 404), (3, 408), (4, 422)] {
+        bed.stage.regions[0].put(&job(number, "[1]", "null"), 1);
+        let status = http::StatusCode::from_u16(status).unwrap();
+        let answer = FaultAnswer { status, ..FaultAnswer::page() };
+        bed.stage.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: true });
+        let name = format!("at-{number}");
+        let (code, open) = order(&bed, "replay", number, json!({ "replay_id": name })).await;
+        assert_eq!(code, 200, "nothing says that it was not run again: {open}");
+        let shown = ended(&bed, &name).await;
+        assert_eq!((&shown["jobs"][0]["step"], bed.replayed()[&id(number)].len()), (&"replayed".into(), 1), "{shown}");
+    }
+    assert_eq!(bed.counts(&Method::POST), [4, 0, 0]);
 }

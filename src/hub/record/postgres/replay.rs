@@ -43,15 +43,18 @@ const DUE: &str = "
 SELECT place, job_id, region, new_id, digest, step, why, detail, sends, changed_ms FROM ojs_hub_replay_job
 WHERE replay = $1 AND step = $2 ORDER BY changed_ms, place LIMIT $3";
 
-/// One row where the job was at the step that the change was made from, and the replay at a version, where one is given.
+/// One row where the job was at the step that the change was made from, with as many sends (one less behind one that did not leave), and the replay at a version, where one is given.
 const MOVE: &str = "
 UPDATE ojs_hub_replay_job SET region = $4, new_id = $5, digest = $6, step = $7, why = $8, detail = $9, sends = $10,
   changed_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE replay = $1 AND place = $2 AND step = $3
+  AND CASE WHEN $3 = 'waiting' AND $7 = 'sending' THEN sends = $10 - 1
+    WHEN $3 = 'sending' AND $7 = 'waiting' THEN sends IN ($10, $10 + 1) ELSE sends = $10 END
   AND ($11 IS NULL OR EXISTS (SELECT 1 FROM ojs_hub_replay WHERE id = $1 AND version = $11)) RETURNING 1";
 
+/// A job that may have been sent is not one that was stopped before it.
 const STOP: &str = "
-UPDATE ojs_hub_replay_job SET step = 'stopped', why = $2, changed_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+UPDATE ojs_hub_replay_job SET step = CASE WHEN sends > 0 THEN 'unknown' ELSE 'stopped' END, why = $2, changed_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 WHERE replay = $1 AND step = 'waiting'";
 
 const COUNTS: &str = "

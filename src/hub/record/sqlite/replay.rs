@@ -128,7 +128,7 @@ pub(in crate::hub::record) fn due(
     rows.collect()
 }
 
-/// Returns whether the job was at the step that the change was made from, and the replay at the version, where one is given.
+/// Returns whether the job was at the step that the change was made from, with as many sends (one less behind one that did not leave), and the replay at the version, where one is given.
 pub(in crate::hub::record) fn advance(
     connection: &mut Connection,
     id: &str,
@@ -140,6 +140,8 @@ pub(in crate::hub::record) fn advance(
     let changed = connection.execute(
         "UPDATE replay_job SET region = ?4, new_id = ?5, digest = ?6, step = ?7, why = ?8, detail = ?9, sends = ?10, changed_ms = ?11
          WHERE replay = ?1 AND place = ?2 AND step = ?3
+         AND CASE WHEN ?3 = 'waiting' AND ?7 = 'sending' THEN sends = ?10 - 1
+             WHEN ?3 = 'sending' AND ?7 = 'waiting' THEN sends IN (?10, ?10 + 1) ELSE sends = ?10 END
          AND (?12 IS NULL OR EXISTS (SELECT 1 FROM replay WHERE id = ?1 AND version = ?12))",
         params![
             id,
@@ -159,10 +161,12 @@ pub(in crate::hub::record) fn advance(
     Ok(changed > 0)
 }
 
+/// A job that may have been sent is not one that was stopped before it.
 pub(in crate::hub::record) fn stop(connection: &mut Connection, id: &str, why: &str) -> rusqlite::Result<()> {
     let now = signed(now_ms(connection)?);
     let statement =
-        "UPDATE replay_job SET step = 'stopped', why = ?2, changed_ms = ?3 WHERE replay = ?1 AND step = 'waiting'";
+        "UPDATE replay_job SET step = CASE WHEN sends > 0 THEN 'unknown' ELSE 'stopped' END, why = ?2, changed_ms = ?3
+         WHERE replay = ?1 AND step = 'waiting'";
     connection.execute(statement, params![id, why, now]).map(drop)
 }
 

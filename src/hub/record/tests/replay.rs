@@ -71,10 +71,19 @@ async fn a_job_of_a_replay_goes_from_step_to_step_once_and_one_that_was_tried_is
     let kept = due(ReplayStep::Sending).await.remove(0);
     assert!(kept.changed_ms > 0);
     assert_eq!(ReplayJob { changed_ms: 0, ..kept }, sending);
+    for (sends, step) in [(2, ReplayStep::Replayed), (0, ReplayStep::Unknown), (2, ReplayStep::Waiting)] {
+        let stale = ReplayJob { step: step.as_str().to_owned(), sends, ..sending.clone() };
+        assert!(!advance(ReplayStep::Sending, &stale, None).await, "only from as many sends: {sends}");
+    }
     while due(ReplayStep::Waiting).await[0].job_id == "b" {
         assert!(advance(ReplayStep::Waiting, &job(1, "b"), None).await);
     }
     assert_eq!(names(&due(ReplayStep::Waiting).await), ["c", "b"]);
+    let sent = ReplayJob { sends: 1, ..job(3, "d") };
+    record.add_replay(saved("s", 0, "", true), vec![sent, job(4, "e")]).await.unwrap();
+    record.stop_replay_jobs("s", "stopped").await.unwrap();
+    assert_eq!(names(&record.replay_jobs("s", &[ReplayStep::Unknown], 0, 9).await.unwrap()), ["d"], "it may be there");
+    assert_eq!(names(&record.replay_jobs("s", &[ReplayStep::Stopped], 0, 9).await.unwrap()), ["e"]);
     record.stop_replay_jobs("r", "stopped").await.unwrap();
     let counts = record.replay_counts("r").await.unwrap();
     let text = |text: &str| text.to_owned();

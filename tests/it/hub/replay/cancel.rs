@@ -80,7 +80,13 @@ async fn a_job_is_cancelled_and_run_again_from_the_command_line() {
     assert!(done.code == Some(0) && done.stdout.contains("eu-west-1: replayed as "), "{}", done.all());
     let refused = bed.hubs.order("ann", &["replay", &id(1), "--digest", &super::sha256("[]")]).await;
     assert!(refused.code == Some(1) && refused.stderr.contains("nothing was sent"), "{}", refused.all());
-    assert_eq!(bed.replayed()[&id(1)].len(), 1);
+    // The name that it has made is one of a replay, and repeats the order.
+    let made = refused.stderr.split_once("--name ").unwrap().1.split('`').next().unwrap().to_owned();
+    let first = bed.hubs.order("ann", &["replay", &id(1), "--ignore-ledger", "--name", &made]).await;
+    assert!(first.code == Some(0), "{}", first.all());
+    let second = bed.hubs.order("ann", &["replay", &id(1), "--ignore-ledger", "--name", &made]).await;
+    assert_eq!((second.code, &second.stdout), (Some(0), &first.stdout), "{}", second.all());
+    assert_eq!(bed.replayed()[&id(1)].len(), 2);
     let listed = bed.hubs.command("eve", &["replays"]).await;
     assert!(listed.code == Some(0) && listed.stdout.contains("1 replayed"), "{}", listed.all());
     let ids = bed.hubs.path("ids");
@@ -102,4 +108,22 @@ async fn a_job_is_cancelled_and_run_again_from_the_command_line() {
     assert!(over.code == Some(1) && over.stderr.contains("is over"), "{}", over.all());
     let (code, _) = post(&bed.hubs, "eve", &format!("/api/jobs/{}/cancel", id(1)), &why(json!({}))).await;
     assert_eq!(code, 403);
+}
+
+#[tokio::test]
+async fn an_answer_that_shows_another_state_is_no_cancellation() {
+    let (bed, _hub) = Bed::new().await;
+    bed.stage.regions[0].put(&job(1, "[1]", "null"), 1);
+    for (state, code, word, shows) in [
+        ("completed", 409, "cancel_refused", "the job is completed there"),
+        ("active", 503, "outcome_unknown", "shows it as available"),
+    ] {
+        let body = format!(r#"{{"job":{{"id":"{}","state":"{state}"}}}}"#, id(1));
+        let answer = ojs_testbed::FaultAnswer { body: body.into(), ..ojs_testbed::FaultAnswer::page() };
+        let when = When::path("/ojs/v1/jobs/").method(Method::DELETE).next(1);
+        bed.stage.regions[0].faults().add(when, Fault::Answer { answer, store: false });
+        let (found, refused) = order(&bed, "cancel", 1, json!({})).await;
+        assert_eq!((found, &refused["error"]["code"]), (code, &word.into()), "{state}: {refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(shows), "{state}: {refused}");
+    }
 }

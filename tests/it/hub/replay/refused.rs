@@ -68,6 +68,7 @@ async fn a_job_whose_arguments_are_gone_or_unclear_is_not_run_again() {
         (r#""type":"a","args":null"#.to_owned(), 410, "arguments_gone"),
         (r#""type":"a","args":[1],"args":[2]"#.to_owned(), 409, "unclear"),
         (format!(r#""type":"a","args":[1],{}"#, pin("eu-west-1")), 409, "pinned_elsewhere"),
+        (r#""type":"a","args":[1],"options":{"metadata":{"tenant_id":"t"}}"#.to_owned(), 409, "unclear"),
         // A tombstone stands in for a job that is not there.
         (r#""type":"ojs.federation.fence","args":[]"#.to_owned(), 404, "not_found"),
     ] {
@@ -110,4 +111,21 @@ async fn wrong_orders_name_their_members() {
         let (code, refused) = post(&bed.hubs, "bea", &format!("/api/jobs/x/{verb}"), &whole).await;
         assert!(code == 403 && message(&refused).contains("needs the scope operate"), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_under_another_id_is_noted_and_one_with_the_first_job_is_no_new_one() {
+    let (bed, _hub) = Bed::new().await;
+    bed.stage.regions[0].put(&job(1, "[1]", "null"), 1);
+    let answered = async |other: &str| {
+        let answer = FaultAnswer::other_job(other);
+        bed.stage.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: false });
+        order(&bed, "replay", 1, json!({})).await
+    };
+    let (code, first) = answered(&id(1)).await;
+    assert_eq!((code, &first["error"]["code"]), (409, &"deduplicated".into()), "{first}");
+    let (code, other) = answered("elsewhere").await;
+    let shown = &other["job"];
+    assert_eq!((code, &shown["step"], &shown["new_id"]), (200, &"replayed".into(), &"elsewhere".into()), "{other}");
+    assert_eq!(shown["note"], "stored under another id", "{other}");
 }
