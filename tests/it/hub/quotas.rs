@@ -333,7 +333,11 @@ async fn commands_put_and_list_quotas_and_each_change_has_its_row() {
     let listed = status(&stage, "eve", &Method::GET, QUOTAS).await.1;
     let quota = &listed["quotas"][0];
     assert_eq!((&quota["burst"], &quota["profile"], &quota["advisory"]), (&json!(17), &json!("small"), &json!(true)));
-    assert_eq!(quota["advisoryReasons"], json!(["tenant_by_client", "local_without_hub"]), "{listed}");
+    assert_eq!(
+        quota["advisoryReasons"],
+        json!(["scheduled_by_client", "tenant_by_client", "local_without_hub"]),
+        "{listed}"
+    );
     assert_eq!((&listed["quota_reason"], &listed["author"]), (&json!("storm ahead"), &json!("ana")), "{listed}");
     let (_, trail) = status(&stage, "ann", &Method::GET, "/v1/hub/audit").await;
     let rows = trail["rows"].as_array().unwrap();
