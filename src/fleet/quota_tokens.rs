@@ -25,6 +25,9 @@ pub struct QuotaTokens {
     pub quota: String,
     /// Rises with each request of the process for this quota.
     pub sequence: u64,
+    /// The last sequence of which the answer was put in force: the hub takes back the tokens of a later one. None where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<u64>,
     /// The tokens of its block that it may still take.
     pub left: u64,
     /// Those that it takes no more, because its block has ended or others lack them.
@@ -105,6 +108,7 @@ impl QuotaTokens {
         }
         let of_later = all.iter().flat_map(|it| &it.later).flat_map(|it| [it.at_ms, it.spent, it.left]);
         let numbers = all.iter().flat_map(|it| [it.sequence, it.left, it.dropped, it.wants, it.needs, it.wants_later]);
+        let numbers = numbers.chain(all.iter().filter_map(|it| it.answered));
         let is_number = |number: u64| number < 1 << 53;
         (!numbers.chain(of_later).all(is_number)).then_some("`quotas`: expected numbers below 2^53")
     }

@@ -1,5 +1,8 @@
 //! The tokens of quotas: how many this sidecar asks its hub for, and when; and the limits of its own while it reaches no hub.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +36,9 @@ const OWN: &str = "own";
 struct Course {
     next: Option<Instant>,
     asked: Option<Instant>,
+    /// The sequence of the last request, and the last one of which the answer was put in force.
+    sequence: u64,
+    answered: Option<u64>,
     /// The tokens that jobs have needed of late.
     needs: u64,
     /// Whether the last answer granted less than that.
@@ -160,6 +166,7 @@ impl Quoting {
                         .map(|it| Later { at_ms: it.at_ms, at: behind(it.in_ms), left: it.tokens, spent: 0, named: 0 })
                         .collect();
                     live.purse.grant(*further, behind(*lasts_ms), &later, next_ms.map(behind));
+                    course.answered = Some(course.sequence);
                     course.taken(live, *is_pressed, asked);
                 }
                 QuotaAnswer::Late { sequence, .. } => {
@@ -251,13 +258,16 @@ impl Course {
     fn ask(&mut self, live: &LiveQuota, now: Instant) -> QuotaTokens {
         // Until an answer says when to ask again, the request counts as failed.
         (self.next, self.asked) = (Some(now + SHORT_WAIT), Some(now));
-        let delays = live.quota.over_limit == OverLimit::Delay && (self.lacks || Self::is_low(live, now));
-        let keep = if self.is_pressed { self.needs } else { u64::MAX };
+        // Later tokens are for jobs: a sidecar without any would keep them from others.
+        let expects = self.lacks || (self.needs > 0 && Self::is_low(live, now));
+        let delays = live.quota.over_limit == OverLimit::Delay && expects;
+        let keep = if self.is_pressed { self.needs.min(live.quota.burst) } else { live.quota.burst };
         let (left, dropped, later) = live.purse.freeze(now, keep, delays);
-        self.lacks = false;
+        (self.lacks, self.sequence) = (false, live.purse.next_sequence());
         QuotaTokens {
             quota: live.quota.key(),
-            sequence: live.purse.next_sequence(),
+            sequence: self.sequence,
+            answered: self.answered,
             left,
             dropped: dropped + std::mem::take(&mut self.owed),
             wants: if self.is_pressed { self.needs } else { live.quota.burst },
@@ -274,8 +284,10 @@ impl Course {
         self.is_short = left < self.needs;
         let gives = is_pressed && left > self.needs;
         self.next = Some(asked + if self.is_short || gives { SHORT_WAIT } else { RENEW });
-        // A quarter less each time, so that a short pause gives nothing back.
-        self.needs -= self.needs.div_ceil(4);
+        // A quarter less each time, so that a short pause gives nothing back. Jobs that wait for others to give tokens back are not forgotten.
+        if !self.is_short || self.lacked.is_none() {
+            self.needs -= self.needs.div_ceil(4);
+        }
     }
 
     fn is_due_own(&self, live: &LiveQuota, now: Instant) -> bool {
@@ -288,7 +300,8 @@ impl Course {
         let (left, dropped) = live.purse.freeze_block(now, u64::MAX);
         let (process, sequence, later) = (OWN.to_owned(), own.sequence, Vec::new());
         let (wants, needs, wants_later) = (rate.burst, self.needs, 0);
-        let ask = BlockAsk { process, sequence, left, dropped, wants, needs, later, wants_later };
+        let answered = None;
+        let ask = BlockAsk { process, sequence, answered, left, dropped, wants, needs, later, wants_later };
         let ms = now.saturating_duration_since(begun).as_millis();
         let at = |ms: u64| begun + Duration::from_millis(ms);
         // Neither late nor full: there is one process, and its requests are numbered.

@@ -97,8 +97,12 @@ async fn change(record: &Record, place: &str, waiting: &[Waiting]) -> Result<Vec
     for _ in 0..TRIES_MAX {
         let saved = record.limit(place).await?;
         let mut ledger = read(&saved.holders)?;
-        let grant = |it: &Waiting| Ok((ledger.ask(it.rate, &it.ask, saved.now_ms)?, saved.now_ms));
-        let granted = waiting.iter().map(grant).collect();
+        let mut granted = Vec::with_capacity(waiting.len());
+        for it in waiting {
+            granted.push(ledger.ask(it.rate, &it.ask, saved.now_ms).map(|block| (block, saved.now_ms)));
+            // Each may take some milliseconds of the thread that serves the other sidecars.
+            tokio::task::yield_now().await;
+        }
         if record.change_limit(place, saved.version, json!(ledger).to_string()).await? == Kept::Kept {
             return Ok(granted);
         }

@@ -43,7 +43,8 @@ pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
 
 /// Why a quota may be passed by, or exceeded, through sidecars that follow it.
 fn advisory(quota: &Quota) -> Vec<&'static str> {
-    let mut why = Vec::new();
+    // A job with a time of its own counts when it is accepted, and starts at that time.
+    let mut why = vec!["scheduled_by_client"];
     if quota.tenant != ANY {
         why.push("tenant_by_client");
     }
@@ -142,6 +143,7 @@ pub(super) async fn grant(hub: &Hub, request: &GrantRequest, tokens: &QuotaToken
         // A name of a sidecar has no space.
         process: format!("{} {}", request.sidecar, request.started_unix_ms),
         sequence: tokens.sequence,
+        answered: tokens.answered,
         left: tokens.left,
         dropped: tokens.dropped,
         wants: tokens.wants,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::rate::{HOUR, Rate, SLOT_MS};
+use super::sums::Sums;
 
 /// More processes than one hub serves.
 const HOLDERS_MAX: usize = 20_000;
@@ -15,12 +16,16 @@ const HOLDERS_MAX: usize = 20_000;
 const BLOCK: u64 = 6;
 /// A process that has not asked for so long has no share. Units: slots.
 const ACTIVE: u64 = 12;
+/// A process that has not asked for so long reports no later tokens of a slot that has come: a purse names them for a minute. Units: slots.
+const HEARD: u64 = 8;
+/// A process that lacked tokens counts as one that does for so long: two of the longest pauses between two requests. Units: slots.
+const LACKS: u64 = 5;
 /// Later tokens of one process: it delays so many jobs between two requests.
 pub const LATER_MAX: u64 = 64;
 /// The latest slot of a later token; jobs beyond it are refused. Units: slots from now.
 const HORIZON: u64 = 6 * HOUR;
-/// Looks for the next slot with room; each begins behind a stretch that is full.
-const STEPS_MAX: usize = 10_000;
+/// The stretches that one request may look at, some milliseconds of the thread that serves all tenants: behind them it gets fewer later tokens.
+pub(super) const STEPS_MAX: u64 = 50_000;
 
 /// The request of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +34,8 @@ pub struct BlockAsk {
     pub process: String,
     /// Rises with each request of the process.
     pub sequence: u64,
+    /// The last sequence of which the answer was put in force; none where that is not known.
+    pub answered: Option<u64>,
     /// The tokens of its block that it may still take.
     pub left: u64,
     /// Those that it takes no more, because its block has ended or others lack them.
@@ -100,10 +107,14 @@ struct Holder {
     /// The slot of its last request.
     asked: u64,
     tokens: u64,
+    /// Those of them that the last answer has granted.
+    #[serde(default)]
+    further: u64,
     /// The first slot behind its block.
     end: u64,
-    /// Whether it lacks tokens that its jobs need.
-    lacks: bool,
+    /// The first slot in which it no more counts as one that lacks tokens for its jobs.
+    #[serde(default)]
+    lacks_until: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     later: BTreeMap<u64, u64>,
 }
@@ -118,54 +129,16 @@ pub struct Ledger {
     holders: BTreeMap<String, Holder>,
 }
 
-/// The tokens by their slots, for sums over stretches.
-struct Sums {
-    /// Slots with tokens in order, each with the sum of those before it.
-    points: Vec<(u64, u64)>,
-    total: u64,
-    /// Ends of blocks in order, each with the sum of their tokens and those that end later.
-    ends: Vec<(u64, u64)>,
-}
-
-impl Sums {
-    fn before(&self, slot: u64) -> u64 {
-        let place = self.points.partition_point(|(at, _)| *at < slot);
-        self.points.get(place).map_or(self.total, |(_, before)| *before)
-    }
-
-    /// The tokens that may be taken from slot `from` to slot `to`, which is not over.
-    fn within(&self, from: u64, to: u64) -> u64 {
-        let place = self.ends.partition_point(|(end, _)| *end <= from);
-        let open = self.ends.get(place).map_or(0, |(_, sum)| *sum);
-        (self.before(to + 1) - self.before(from)).saturating_add(open)
-    }
-
-    /// Calls `each` for the narrowest stretches that touch the slots `first` to `last`, with the tokens in them, until it returns false.
-    fn touching(&self, first: u64, last: u64, mut each: impl FnMut(u64, u64, u64) -> bool) {
-        let begins =
-            self.points.iter().map(|(at, _)| *at).chain(self.ends.iter().map(|(end, _)| end.saturating_sub(1)));
-        for from in begins.chain([first, last]).filter(|from| *from <= last && from + HOUR >= first) {
-            let reach = first.max(from);
-            let later = self.points.iter().map(|(at, _)| *at).skip_while(|at| *at <= reach);
-            for to in std::iter::once(reach).chain(later).take_while(|to| to - from <= HOUR) {
-                if !each(from, to, self.within(from, to)) {
-                    return;
-                }
-            }
-        }
-    }
-}
-
 impl Ledger {
     /// The slot of a time, and what has ended by then is forgotten.
     fn look(&mut self, now_ms: u64) -> u64 {
         self.seen = self.seen.max(now_ms / SLOT_MS);
         let (now, from) = (self.seen, self.seen.saturating_sub(HOUR));
-        for holder in self.holders.values_mut() {
-            let due = holder.later.keys().copied().take_while(|slot| *slot < now).collect::<Vec<_>>();
-            for slot in due {
-                // Whether a job has taken them is unknown where the process lives no more.
-                *self.taken.entry(slot).or_default() += holder.later.remove(&slot).unwrap_or_default();
+        // Whether a job has taken them is unknown where the process lives no more; one that lives says so in its next request.
+        for holder in self.holders.values_mut().filter(|it| it.asked + HEARD <= now) {
+            let ahead = holder.later.split_off(&now);
+            for (slot, tokens) in std::mem::replace(&mut holder.later, ahead) {
+                *self.taken.entry(slot).or_default() += tokens;
             }
         }
         self.taken = self.taken.split_off(&from);
@@ -173,65 +146,28 @@ impl Ledger {
         now
     }
 
-    fn sums(&self, without: Option<&str>) -> Sums {
-        let mut by_slot = self.taken.clone();
-        let mut ends: Vec<(u64, u64)> = Vec::new();
+    fn sums(&self, rate: Rate, without: Option<&str>) -> Sums {
+        let mut sums = Sums::new(rate, &self.taken);
         for (name, holder) in &self.holders {
-            for (slot, tokens) in &holder.later {
-                *by_slot.entry(*slot).or_default() += tokens;
-            }
-            if holder.tokens > 0 && without != Some(name) {
-                ends.push((holder.end, holder.tokens));
+            holder.later.iter().for_each(|(slot, tokens)| sums.add(*slot, *tokens));
+            if without != Some(name) {
+                sums.add_block(holder.end, holder.tokens);
             }
         }
-        let mut total = 0;
-        let mut points = Vec::with_capacity(by_slot.len());
-        for (at, tokens) in by_slot.into_iter().filter(|(_, tokens)| *tokens > 0) {
-            points.push((at, total));
-            total += tokens;
-        }
-        ends.sort_unstable();
-        let mut open = 0;
-        for (_, tokens) in ends.iter_mut().rev() {
-            open += *tokens;
-            *tokens = open;
-        }
-        Sums { points, total, ends }
+        sums
     }
 
-    /// How many further tokens there may be in a block from slot `first` to slot `last`.
-    fn room(sums: &Sums, rate: Rate, first: u64, last: u64) -> u64 {
-        let mut room = rate.max_per_hour.min(rate.burst);
-        sums.touching(first, last, |from, to, tokens| {
-            if let Some(most) = rate.most_in(to - from + 1) {
-                room = room.min(most.saturating_sub(tokens));
+    /// The first slot with room for one more token; none beyond the horizon. One that the bound on steps keeps from being found is later than the
+    /// slot that is returned in its place.
+    fn next(sums: &mut Sums, now: u64, steps: &mut u64) -> Option<u64> {
+        let mut slot = now;
+        while slot <= now + HORIZON && *steps > 0 {
+            match sums.look(slot, slot, steps) {
+                (0, behind) => slot = behind,
+                _ => break,
             }
-            room > 0
-        });
-        room
-    }
-
-    /// The first slot from `from` on, within the horizon, with room for one more token.
-    fn next(sums: &Sums, rate: Rate, now: u64, from: u64) -> Option<u64> {
-        let mut slot = from;
-        for _ in 0..STEPS_MAX {
-            if slot > now + HORIZON {
-                return None;
-            }
-            let mut behind = slot;
-            sums.touching(slot, slot, |from, to, tokens| {
-                if rate.most_in(to - from + 1).is_some_and(|most| tokens >= most) {
-                    // Any slot of a full stretch is full, and a longer stretch has no fewer tokens.
-                    behind = behind.max(if to > slot { to + 1 } else { from + rate.slots_for(tokens + 1) - 1 });
-                }
-                true
-            });
-            if behind == slot {
-                return Some(slot);
-            }
-            slot = behind;
         }
-        None
+        (slot <= now + HORIZON).then_some(slot)
     }
 
     fn active(&self, now: u64) -> u64 {
@@ -242,30 +178,53 @@ impl Ledger {
     ///
     /// Errors: [`QuotaRefused`]; nothing is granted.
     pub fn ask(&mut self, rate: Rate, ask: &BlockAsk, now_ms: u64) -> Result<Block, QuotaRefused> {
+        self.ask_in_steps(rate, ask, now_ms).map(|(block, _)| block)
+    }
+
+    /// As [`Ledger::ask`], with the steps that it took.
+    pub(super) fn ask_in_steps(
+        &mut self,
+        rate: Rate,
+        ask: &BlockAsk,
+        now_ms: u64,
+    ) -> Result<(Block, u64), QuotaRefused> {
         let now = self.look(now_ms);
         self.settle(rate, ask, now)?;
-        let sums = self.sums(Some(&ask.process));
+        let mut sums = self.sums(rate, Some(&ask.process));
         let active = self.active(now).max(1);
-        let is_pressed =
-            self.holders.iter().any(|(name, it)| *name != ask.process && it.lacks && it.asked + ACTIVE > now);
+        let is_pressed = self
+            .holders
+            .iter()
+            .any(|(name, it)| *name != ask.process && it.lacks_until > now && it.asked + ACTIVE > now);
         let end = now + BLOCK;
-        let room = Self::room(&sums, rate, now, end - 1);
-        let share = rate.burst.div_ceil(active);
+        let mut steps = 2 * STEPS_MAX;
+        let (room, _) = sums.look(now, end - 1, &mut steps);
         let Some(holder) = self.holders.get_mut(&ask.process) else { return Err(QuotaRefused::Full) };
         let left = holder.tokens;
         let mut further = 0;
         // A block that would be too much for a later time keeps its own end.
         if room >= left {
-            let beyond = left + (room - left).div_ceil(2);
-            let most = if ask.needs > share { share.max(beyond) } else { share };
+            let most = match ask.needs {
+                0 if is_pressed => 0,
+                0 => rate.burst / active,
+                needs => {
+                    let (share, beyond) = (rate.burst.div_ceil(active), left + (room - left).div_ceil(2));
+                    if needs > share { share.max(beyond) } else { share }
+                }
+            };
             further = ask.wants.min(most).min(room).saturating_sub(left);
-            (holder.tokens, holder.end) = (left + further, end);
+            (holder.tokens, holder.further, holder.end) = (left + further, further, end);
         }
-        holder.lacks = holder.tokens < ask.needs;
-        let (ends_ms, has) = (holder.end * SLOT_MS, holder.later.values().sum::<u64>());
-        let later = self.reserve(rate, ask, now, ask.wants_later.min(LATER_MAX).saturating_sub(has));
-        let next_ms = Self::next(&self.sums(None), rate, now, now).map(|slot| slot * SLOT_MS);
-        Ok(Block { further, ends_ms, later, next_ms, is_pressed })
+        if holder.tokens < ask.needs {
+            holder.lacks_until = now + LACKS;
+        }
+        sums.add_block(holder.end, holder.tokens);
+        let has = holder.later.values().sum::<u64>();
+        let wants_later = ask.wants_later.min(LATER_MAX).saturating_sub(has);
+        let later = Self::reserve(&mut sums, &mut holder.later, now, (wants_later, &mut steps));
+        let ends_ms = holder.end * SLOT_MS;
+        let next_ms = Self::next(&mut sums, now, &mut steps).map(|slot| slot * SLOT_MS);
+        Ok((Block { further, ends_ms, later, next_ms, is_pressed }, 2 * STEPS_MAX - steps))
     }
 
     /// Takes note of the tokens that a process has taken, and of those that it has left.
@@ -278,7 +237,11 @@ impl Ledger {
         if is_known && holder.sequence >= ask.sequence {
             return Err(QuotaRefused::Late(holder.sequence));
         }
-        (holder.sequence, holder.asked) = (ask.sequence, now);
+        // No job can take a token of an answer that was lost, and that none will put in force.
+        if ask.answered.is_some_and(|answered| answered < holder.sequence) {
+            holder.tokens = holder.tokens.saturating_sub(holder.further);
+        }
+        (holder.sequence, holder.asked, holder.further) = (ask.sequence, now, 0);
         // A record that was lost knows fewer than there are.
         let left = ask.left.min(rate.burst);
         let used = holder.tokens.saturating_sub(left).saturating_sub(ask.dropped);
@@ -291,11 +254,16 @@ impl Ledger {
         }
         holder.tokens = left;
         let before = std::mem::take(&mut holder.later);
-        for (&slot, &reserved) in before.iter().filter(|(slot, _)| **slot <= now) {
-            *self.taken.entry(slot).or_default() += reserved;
+        for (&slot, &reserved) in before.range(..=now) {
+            // Those that were left may have been taken while a slow request was under way.
+            let rows = ask.later.iter().filter(|it| it.at_ms / SLOT_MS == slot);
+            let spent = rows.map(|it| it.spent.saturating_add(it.left)).fold(0, u64::saturating_add).min(reserved);
+            if spent > 0 {
+                *self.taken.entry(slot).or_default() += spent;
+            }
         }
-        // Those of a slot that has come are counted with it.
-        for it in ask.later.iter().filter(|it| it.at_ms / SLOT_MS > now) {
+        // Those of a slot that has come are counted above; none was granted beyond the horizon.
+        for it in ask.later.iter().filter(|it| (now + 1..=now + HORIZON).contains(&(it.at_ms / SLOT_MS))) {
             let slot = it.at_ms / SLOT_MS;
             let left = it.left.min(before.get(&slot).copied().unwrap_or_default());
             if it.spent > 0 {
@@ -308,18 +276,27 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reserves so many tokens for later, each as early as there is room behind the block.
-    fn reserve(&mut self, rate: Rate, ask: &BlockAsk, now: u64, tokens: u64) -> Vec<(u64, u64)> {
-        let mut found: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut from = now + 1;
-        for _ in 0..tokens {
-            let Some(slot) = Self::next(&self.sums(None), rate, now, from) else { break };
-            from = slot;
-            let Some(holder) = self.holders.get_mut(&ask.process) else { break };
-            *holder.later.entry(slot).or_default() += 1;
-            *found.entry(slot).or_default() += 1;
+    /// Reserves so many tokens for later, each as early as there is room behind the block; fewer where that takes many steps.
+    fn reserve(
+        sums: &mut Sums,
+        later: &mut BTreeMap<u64, u64>,
+        now: u64,
+        (mut tokens, steps): (u64, &mut u64),
+    ) -> Vec<(u64, u64)> {
+        let (mut slot, mut found) = (now + 1, Vec::new());
+        // The other half is for the next slot with room.
+        while tokens > 0 && *steps > STEPS_MAX && slot <= now + HORIZON {
+            let (room, behind) = sums.look(slot, slot, steps);
+            let some = room.min(tokens);
+            if some > 0 {
+                sums.add(slot, some);
+                *later.entry(slot).or_default() += some;
+                found.push((slot * SLOT_MS, some));
+                tokens -= some;
+            }
+            slot = behind;
         }
-        found.into_iter().map(|(slot, tokens)| (slot * SLOT_MS, tokens)).collect()
+        found
     }
 
     /// Its use at this time of the record's clock.
@@ -328,15 +305,20 @@ impl Ledger {
         let mut ledger = self.clone();
         let now = ledger.look(now_ms);
         let later = ledger.taken.range(now + 1..).map(|(_, tokens)| tokens).sum::<u64>();
-        let reserved = ledger.holders.values().flat_map(|it| it.later.values()).sum::<u64>();
+        let all = || ledger.holders.values().flat_map(|it| &it.later);
+        let reserved = all().filter(|(slot, _)| **slot > now).map(|(_, tokens)| tokens).sum::<u64>();
+        // Their process has not said yet how many jobs have taken them.
+        let come = all().filter(|(slot, _)| **slot <= now).map(|(_, tokens)| tokens).sum::<u64>();
         let open = |it: &&Holder| it.end > now;
         // The tokens of a process that was not heard again may have been taken.
         let lost = ledger.holders.values().filter(|it| !open(it)).map(|it| it.tokens).sum::<u64>();
+        let mut steps = STEPS_MAX;
+        let next_ms = Self::next(&mut ledger.sums(rate, None), now, &mut steps).map(|slot| slot * SLOT_MS);
         QuotaUse {
-            used: ledger.taken.range(..=now).map(|(_, tokens)| tokens).sum::<u64>() + lost,
+            used: ledger.taken.range(..=now).map(|(_, tokens)| tokens).sum::<u64>() + lost + come,
             granted: ledger.holders.values().filter(open).map(|it| it.tokens).sum(),
             later: later + reserved,
-            next_ms: Self::next(&ledger.sums(None), rate, now, now).map(|slot| slot * SLOT_MS),
+            next_ms,
             sidecars: ledger.active(now),
         }
     }

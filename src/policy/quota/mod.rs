@@ -7,6 +7,7 @@ mod ledger;
 mod purse;
 mod rate;
 mod rule;
+mod sums;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,7 @@ struct UnderWay {
 struct Sidecar {
     process: u64,
     purse: Purse,
+    answered: Option<u64>,
     under_way: Option<UnderWay>,
 }
 
@@ -65,6 +66,7 @@ impl Model {
         let ask = BlockAsk {
             process: format!("{place} {}", it.process),
             sequence: it.purse.next_sequence(),
+            answered: it.answered,
             left,
             dropped,
             wants: if keep == u64::MAX { burst } else { needs },
@@ -86,7 +88,7 @@ impl Model {
 
     /// The sidecar gets the answer.
     fn learn(&mut self, place: usize) {
-        let Some(UnderWay { asked_ms, answer: Some((block, hub_ms)), .. }) = self.sidecars[place].under_way.take()
+        let Some(UnderWay { ask, asked_ms, answer: Some((block, hub_ms)) }) = self.sidecars[place].under_way.take()
         else {
             return;
         };
@@ -97,11 +99,12 @@ impl Model {
             .map(|(at_ms, left)| Later { at_ms: *at_ms, at: at(*at_ms), left: *left, spent: 0, named: 0 })
             .collect();
         self.sidecars[place].purse.grant(block.further, at(block.ends_ms), &later, None);
+        self.sidecars[place].answered = Some(ask.sequence);
     }
 
     fn kill(&mut self, place: usize) {
         let it = &mut self.sidecars[place];
-        (it.purse, it.process, it.under_way) = (Purse::default(), it.process + 1, None);
+        *it = Sidecar { process: it.process + 1, ..Sidecar::default() };
     }
 
     /// The most jobs in any stretch of this length.
@@ -186,6 +189,7 @@ fn a_block_goes_with_its_process_for_an_hour_and_dropped_tokens_come_back_at_onc
     let ask = |process: &str, sequence, left, dropped| BlockAsk {
         process: process.to_owned(),
         sequence,
+        answered: None,
         left,
         dropped,
         wants: 4,
@@ -223,6 +227,7 @@ fn later_tokens_are_for_times_with_room_and_count_there() {
     let ask = |sequence, left, later: Vec<SpentLater>| BlockAsk {
         process: "a".to_owned(),
         sequence,
+        answered: None,
         left,
         dropped: 0,
         wants: 2,
@@ -243,6 +248,76 @@ fn later_tokens_are_for_times_with_room_and_count_there() {
         "one of the first hour was given back, and all of the second"
     );
     assert_eq!(ledger.shown(rate, BASE_MS).later, 4);
+}
+
+fn ask(process: &str, sequence: u64, needs: u64, later: Vec<SpentLater>) -> BlockAsk {
+    let (left, dropped, wants, wants_later) = (0, 0, needs, needs);
+    BlockAsk { process: process.to_owned(), sequence, answered: None, left, dropped, wants, needs, later, wants_later }
+}
+
+#[test]
+fn later_tokens_that_no_job_took_are_free_again_once_their_process_says_so() {
+    let rate = Rate { max_per_hour: 720, burst: 3 };
+    let mut ledger = Ledger::default();
+    let granted = |block: &Block| block.later.iter().map(|(_, tokens)| tokens).sum::<u64>();
+    let block = ledger.ask(rate, &ask("a", 1, 20, Vec::new()), BASE_MS).unwrap();
+    assert_eq!(granted(&block), 20);
+    let last = block.later.last().unwrap().0 + SLOT_MS;
+    let spent = SpentLater { at_ms: block.later[0].0, spent: 1, left: 0 };
+    let late = |sequence, later| BlockAsk { dropped: 3, wants: 0, ..ask("a", sequence, 0, later) };
+    // It names those that have not come.
+    let mut rows: Vec<SpentLater> =
+        block.later.iter().map(|&(at_ms, left)| SpentLater { at_ms, spent: 0, left }).collect();
+    for step in 1..=last.saturating_sub(BASE_MS) / SLOT_MS / 4 + 1 {
+        let now_ms = BASE_MS + 4 * step * SLOT_MS;
+        rows.retain(|it| it.at_ms > now_ms);
+        ledger.ask(rate, &late(1 + step, rows.clone()), now_ms).unwrap();
+    }
+    assert_eq!(ledger.shown(rate, last + 4 * SLOT_MS).used, 0, "no job took one");
+    let mut other = Ledger::default();
+    other.ask(rate, &ask("a", 1, 20, Vec::new()), BASE_MS).unwrap();
+    other.ask(rate, &late(2, vec![spent]), spent.at_ms).unwrap();
+    assert_eq!((other.shown(rate, spent.at_ms).used, other.shown(rate, spent.at_ms).later), (1, 0));
+    // A process that is not heard again may have used all of them.
+    let mut killed = Ledger::default();
+    killed.ask(rate, &ask("a", 1, 20, Vec::new()), BASE_MS).unwrap();
+    killed.ask(rate, &ask("b", 1, 0, Vec::new()), last + 60_000).unwrap();
+    assert_eq!(killed.shown(rate, last + 60_000).used, 23);
+}
+
+#[test]
+fn the_tokens_of_an_answer_that_was_lost_come_back_with_the_next_request() {
+    let rate = Rate { max_per_hour: 10, burst: 10 };
+    let mut ledger = Ledger::default();
+    let wants =
+        |sequence, answered, wants| BlockAsk { answered, wants_later: 0, ..ask("a", sequence, wants, Vec::new()) };
+    assert_eq!(ledger.ask(rate, &wants(1, None, 4), BASE_MS).unwrap().further, 4);
+    // Its jobs took those four; the answers to the next two requests are lost.
+    for sequence in 2..4 {
+        assert_eq!(ledger.ask(rate, &wants(sequence, Some(1), 10), BASE_MS).unwrap().further, 6);
+    }
+    assert_eq!(ledger.ask(rate, &wants(4, Some(1), 10), BASE_MS).unwrap().further, 6);
+    let shown = ledger.shown(rate, BASE_MS);
+    assert_eq!((shown.used, shown.granted), (4, 6));
+    // One that does not say which answers it has may have taken all of them.
+    assert_eq!(ledger.ask(rate, &wants(5, None, 10), BASE_MS).unwrap().further, 0);
+    assert_eq!(ledger.shown(rate, BASE_MS).used, 10);
+}
+
+#[test]
+fn a_request_takes_a_bounded_number_of_steps_whatever_others_have_reserved() {
+    for (max_per_hour, burst) in [(1, 1), (720, 3), (7_200, 30), (100_000, 2_000)] {
+        let rate = Rate { max_per_hour, burst };
+        let (mut ledger, mut most) = (Ledger::default(), 0);
+        for number in 0..120 {
+            let name = format!("{}", number % 100);
+            let now_ms = BASE_MS + number * SLOT_MS;
+            let (_, steps) = ledger.ask_in_steps(rate, &ask(&name, number + 1, 64, Vec::new()), now_ms).unwrap();
+            most = most.max(steps);
+        }
+        // The half that reserves stops at the bound, and the other one as well.
+        assert!(most < 70_000, "{rate:?}: {most}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ use crate::proxy::{
     routing::{
         asked::AskedHub,
         plan::{Planned, plan},
+        quota::has_token,
     },
     state::{Proxy, Ran, proxies::Proxies},
 };
@@ -110,6 +111,10 @@ async fn turn(proxy: &Proxy, mut taken: Box<Taken>, content: Content) -> Ended {
         hold.leave();
         return (Turn::Aside(RowState::Refused, "region_fails".to_owned()), Some(taken));
     }
+    if !has_token(proxy, &content.body, tenant(&head.headers).as_deref()) {
+        hold.leave();
+        return (Turn::Later, Some(taken));
+    }
     send(proxy, taken, head, content.body, hold).await
 }
 
@@ -184,7 +189,7 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
             break planned;
         }
     };
-    let Planned { mut decision, ours, source, shared_queue, described, spooling, .. } = match planned {
+    let Planned { mut decision, ours, source, shared_queue, described, spooling, quota, .. } = match planned {
         Ok(planned) => planned,
         Err(document) => {
             hold.leave();
@@ -193,7 +198,9 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
     };
     let id = taken.head().job_id().to_owned();
     let is_nowhere = spooling.is_some_and(|spooling| spooling.refusal.is_some());
-    if is_nowhere || keep_from_fences(proxy, &mut decision, hold.placement(), Some(&id)).is_err() {
+    // Another job has taken the token meanwhile.
+    let lacks = quota.as_deref().is_some_and(|quota| !quota.is_for_now());
+    if is_nowhere || lacks || keep_from_fences(proxy, &mut decision, hold.placement(), Some(&id)).is_err() {
         hold.leave();
         return (Turn::Later, Some(taken));
     }
@@ -224,7 +231,9 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
         },
         note: None,
     });
+    quota.iter().for_each(|quota| quota.sent());
     let ran = run(proxy, &mut job, Instant::now()).await;
+    quota.iter().for_each(|quota| quota.ended(&ran));
     if let (Some(index), Ok(answer)) = (ran.stored, &ran.result) {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());

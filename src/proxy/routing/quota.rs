@@ -1,5 +1,7 @@
 //! The quota of a new job: a token for it, a later time, or its refusal.
 
+use http::StatusCode;
+
 use crate::base::text::rfc3339;
 use crate::ojs::{Due, Envelope, ErrorDocument};
 use crate::policy::TENANT_KEY;
@@ -38,9 +40,14 @@ impl Admitted {
         self.token.iter().for_each(TakenToken::sent);
     }
 
-    /// Gives the token back of a job that is stored nowhere.
+    /// Whether the job may go to a region now.
+    pub(crate) fn is_for_now(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| token.due_ms().is_none())
+    }
+
+    /// Gives the token back of a job that is stored nowhere, or that the outage spool holds: it takes another one when it is sent.
     pub(crate) fn ended(&self, ran: &Ran) {
-        if !may_be_stored(ran) {
+        if !may_be_stored(ran) || (is_held(ran) && self.is_for_now()) {
             self.token.iter().for_each(TakenToken::give_back);
         }
     }
@@ -49,9 +56,28 @@ impl Admitted {
 /// Whether a call may have stored its job.
 pub(crate) fn may_be_stored(ran: &Ran) -> bool {
     match &ran.result {
-        Ok(answer) => answer.status.is_success(),
+        // Such a region may have stored it before it failed, unless it takes none now.
+        Ok(answer) => answer.status.is_success() || (answer.status.is_server_error() && answer.status.as_u16() != 503),
         Err(document) => document.is_outcome_unknown(),
     }
+}
+
+/// Whether the outage spool has accepted a job that went to no region.
+fn is_held(ran: &Ran) -> bool {
+    let is_accepted = ran.result.as_ref().is_ok_and(|answer| answer.status == StatusCode::ACCEPTED);
+    is_accepted && ran.region.is_none() && ran.stored.is_none() && ran.attempts == 0
+}
+
+/// Whether a spooled job finds a token for now. One that finds none counts as a job that lacks one, so that the hub is asked.
+pub(crate) fn has_token(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> bool {
+    if !proxy.shared.quotas.is_on() {
+        return true;
+    }
+    // The plan refuses a body that cannot be read.
+    let Ok(mut envelope) = Envelope::read(body, proxy.shared.config.limits.json_depth) else { return true };
+    envelope.set_caller_tenant(tenant);
+    let taken = admit_whole(proxy, std::iter::once(&envelope));
+    !taken.is_err_and(|document| document.status == StatusCode::TOO_MANY_REQUESTS)
 }
 
 /// Takes a token for a job; none where no quota counts it. `may_delay`: whether its body may get another time.
