@@ -60,7 +60,6 @@ pub struct Original<'b> {
     queue: Option<&'b str>,
     args: &'b str,
     meta: Vec<&'b str>,
-    priority: Option<i64>,
     /// Members that are options, with their names.
     options: Vec<&'b str>,
     retry: Option<&'b str>,
@@ -118,7 +117,6 @@ impl<'b> Original<'b> {
             queue: text_of("queue")?,
             args,
             meta: kept_meta(&all)?,
-            priority: last(&all, "priority").and_then(|it| it.value.parse().ok()),
             options: named(&OPTIONS).map(|it| it.written).collect(),
             retry: named(&POLICIES).find(|it| Kind::of(it.value) == Kind::Object).map(|it| it.written),
             max_attempts: last(&all, "max_attempts").filter(is_number).map(|it| it.written),
@@ -131,12 +129,6 @@ impl<'b> Original<'b> {
     #[must_use]
     pub const fn args(&self) -> &'b str {
         self.args
-    }
-
-    /// The priority, where the region shows one.
-    #[must_use]
-    pub const fn priority(&self) -> Option<i64> {
-        self.priority
     }
 
     /// The new job.
@@ -240,7 +232,7 @@ mod tests {
         );
         assert_eq!(again(&body), expected);
         let read = Original::read(body.as_bytes(), "us").unwrap();
-        assert_eq!((read.args(), read.priority()), (args, Some(7)));
+        assert_eq!(read.args(), args);
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl Purse {
     }
 
     /// The later tokens that are left.
-    #[must_use]
+    #[cfg(test)]
     pub fn left_later(&self) -> u64 {
         self.later.lock().iter().map(|it| it.left).sum()
     }

@@ -68,10 +68,4 @@ impl QuotaTable {
     pub fn iter(&self) -> impl Iterator<Item = &Arc<LiveQuota>> {
         self.all.iter()
     }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
 }

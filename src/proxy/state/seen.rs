@@ -84,8 +84,8 @@ impl Shared {
         }
     }
 
-    /// A worker gets a job. `visibility`: how long it is leased.
-    pub(crate) fn saw_leased(&self, job: &ClaimedJob<'_>, region: &RegionId, visibility: impl FnOnce() -> Duration) {
+    /// A worker gets a job. `visibility`: how long it is leased, where that is known.
+    pub(crate) fn saw_leased(&self, job: &ClaimedJob<'_>, region: &RegionId, visibility: Option<Duration>) {
         if !self.outbox.is_on() || job.id.is_empty() {
             return;
         }
@@ -97,7 +97,7 @@ impl Shared {
         let lease_ms = job.started_at.as_deref().and_then(read_rfc3339).unwrap_or(seen.at_ms);
         let details = || Details {
             worker: job.worker_id.as_deref(),
-            lease_until_ms: Some(after(lease_ms, visibility())),
+            lease_until_ms: visibility.map(|it| after(lease_ms, it)),
             ..Details::default()
         };
         self.outbox.add(&Seen {

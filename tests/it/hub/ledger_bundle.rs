@@ -192,70 +192,60 @@ async fn a_tenant_that_is_erased_leaves_digests_and_every_earlier_head_holds() {
     drop(world.sidecar);
 }
 
+/// A name, a change of a bundle, and the words of the check about it, in which DAY is the day.
+type Kind<'k> = (&'k str, &'k dyn Fn(&Path), &'k str);
+
+/// A bundle of a world, and each of these changes of it.
+fn check(world: &World, whole: &Path, kinds: &[Kind<'_>]) {
+    for (name, change, expected) in kinds {
+        let folder = world.stage.path(name);
+        tampered(whole, &folder, change);
+        let found = world.verify(&folder);
+        let expected = expected.replace("DAY", &world.day);
+        let is_named = found.code == Some(1) && found.all().contains(&expected);
+        assert!(is_named, "{name}: {}\nexpected {expected}", found.all());
+    }
+}
+
 #[tokio::test]
 async fn each_kind_of_tampering_is_named() {
     let world = World::start().await;
     let whole = world.export("whole", &[]).await;
-    let day = world.day.clone();
-    let head = format!("signatures/ledger-{day}.dsse.json");
     let history = |change: fn(&mut Vec<String>)| move |folder: &Path| rewrite(folder, "history.jsonl", change);
     let forged = |folder: &Path| {
         rewrite(folder, "history.jsonl", |all| all[1] = all[1].replace("\"acme\"", "\"evil\""));
         let lines = lines(folder, "history.jsonl");
         rewrite(folder, "history.sha256", |all| all[1] = HEXLOWER.encode(&leaf(lines[1].as_bytes())));
     };
-    let kinds: [(&str, &dyn Fn(&Path), &str); 14] = [
-        (
-            "flipped",
-            &history(|all| all[1] = all[1].replace("\"acme\"", "\"evil\"")),
-            "record 1 of DAY was changed: it does not have its digest",
-        ),
-        (
-            "spaced",
-            &history(|all| all[1] = all[1].replace("\",\"", "\", \"")),
-            "record 1 of DAY was changed: it is not written as a hub",
-        ),
+    let flipped = history(|all| all[1] = all[1].replace("\"acme\"", "\"evil\""));
+    let spaced = history(|all| all[1] = all[1].replace("\",\"", "\", \""));
+    let digest = |folder: &Path| rewrite(folder, "history.sha256", |all| all[2] = all[1].clone());
+    let kinds: [Kind<'_>; 9] = [
+        ("flipped", &flipped, "record 1 of DAY was changed: it does not have its digest"),
+        ("spaced", &spaced, "record 1 of DAY was changed: it is not written as a hub"),
         ("missing", &history(|all| drop(all.remove(1))), "record 1 of DAY is missing"),
         ("cut", &history(|all| drop(all.pop())), "record 4 of DAY is missing"),
         ("doubled", &history(|all| all.insert(1, all[0].clone())), "record 0 of DAY stands twice"),
         ("exchanged", &history(|all| all.swap(1, 2)), "record 1 of DAY is missing, or stands behind record 2"),
         ("added", &history(|all| all.push(all[0].clone())), "line 6 and those behind it were added"),
-        (
-            "digest",
-            &|folder| rewrite(folder, "history.sha256", |all| all[2] = all[1].clone()),
-            "record 2 of DAY was changed",
-        ),
+        ("digest", &digest, "record 2 of DAY was changed"),
         ("forged", &forged, "the 5 records of DAY are not the 5 that were signed"),
-        (
-            "jobs",
-            &|folder| rewrite(folder, "jobs.jsonl", |all| all[0] = all[0].replace("enqueued", "canceled")),
-            "jobs.jsonl: line 1 was changed",
-        ),
-        ("no-job", &|folder| rewrite(folder, "jobs.jsonl", |all| drop(all.pop())), "jobs.jsonl: line 4 is missing"),
-        (
-            "throttles",
-            &|folder| rewrite(folder, "throttles.jsonl", |all| all.clear()),
-            "throttles.jsonl: line 1 is missing",
-        ),
-        (
-            "signed",
-            &|folder| assert!(fs::copy(folder.join("signatures/audit-head.dsse.json"), folder.join(&head)).is_ok()),
-            "it is the head of hub.test, and not of hub.test/jobs/DAY",
-        ),
-        ("file", &|folder| fs::write(folder.join("more"), "x").unwrap(), "more: the bundle was made without this file"),
     ];
-    for (name, change, expected) in kinds {
-        let folder = world.stage.path(name);
-        tampered(&whole, &folder, change);
-        let found = world.verify(&folder);
-        let expected = expected.replace("DAY", &day);
-        assert!(
-            found.code == Some(1) && found.all().contains(&expected),
-            "{name}: {}\nexpected {expected}",
-            found.all()
-        );
-    }
-    let doubled = |folder: &Path| {
+    check(&world, &whole, &kinds);
+}
+
+#[tokio::test]
+async fn files_that_follow_from_records_and_the_list_of_files_are_checked_too() {
+    let world = World::start().await;
+    let whole = world.export("whole", &[]).await;
+    let head = format!("signatures/ledger-{}.dsse.json", world.day);
+    let jobs = |change: fn(&mut Vec<String>)| move |folder: &Path| rewrite(folder, "jobs.jsonl", change);
+    let throttles = |folder: &Path| rewrite(folder, "throttles.jsonl", Vec::clear);
+    let signed = |folder: &Path| {
+        fs::copy(folder.join("signatures/audit-head.dsse.json"), folder.join(&head)).unwrap();
+    };
+    let file = |folder: &Path| fs::write(folder.join("more"), "x").unwrap();
+    let twice = |folder: &Path| {
         for file in ["history.jsonl", "history.sha256"] {
             rewrite(folder, file, |all| all.extend(all.clone()));
         }
@@ -265,13 +255,17 @@ async fn each_kind_of_tampering_is_named() {
         manifest["history"]["days"].as_array_mut().unwrap().push(day);
         fs::write(path, manifest.to_string()).unwrap();
     };
-    let folder = world.stage.path("day-twice");
-    tampered(&whole, &folder, &doubled);
-    let found = world.verify(&folder);
-    assert!(found.code == Some(1) && found.all().contains("in order, each once"), "{}", found.all());
+    let kinds: [Kind<'_>; 6] = [
+        ("jobs", &jobs(|all| all[0] = all[0].replace("enqueued", "canceled")), "jobs.jsonl: line 1 was changed"),
+        ("no-job", &jobs(|all| drop(all.pop())), "jobs.jsonl: line 4 is missing"),
+        ("throttles", &throttles, "throttles.jsonl: line 1 is missing"),
+        ("signed", &signed, "it is the head of hub.test, and not of hub.test/jobs/DAY"),
+        ("file", &file, "more: the bundle was made without this file"),
+        ("day-twice", &twice, "in order, each once"),
+    ];
+    check(&world, &whole, &kinds);
     let folder = world.stage.path("manifest");
     tampered(&whole, &folder, &|_| {});
-    rewrite(&folder, "jobs.jsonl", |_| {});
     let path = folder.join("manifest.json");
     let manifest = fs::read_to_string(&path).unwrap();
     fs::write(path, manifest.replacen("\"bytes\":", "\"bytes\":1", 1)).unwrap();

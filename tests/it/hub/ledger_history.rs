@@ -187,8 +187,7 @@ async fn the_ledger_has_each_step_once_after_faults_of_hubs_and_their_database()
         stage.follows(region).await;
     }
     let each = usize::try_from(jobs).unwrap() / REGIONS.len();
-    let load: Vec<_> =
-        sidecars.iter().enumerate().map(|(place, it)| flow(it.client.clone(), place, each, seed)).collect();
+    let load: Vec<_> = sidecars.iter().enumerate().map(|(place, it)| flow(it.client, place, each, seed)).collect();
     let load: Vec<_> = load.into_iter().map(tokio::spawn).collect();
     let mut draw = Draw(seed);
     break_things(&stage, &mut hubs, &mut database, &network, &plan(&mut draw, faults)).await;

@@ -349,9 +349,10 @@ impl<'p, 'b> Round<'p, 'b> {
                 shared.owners.learn(&job.id, region);
             }
             if fit(job) {
-                leases.extend(self.lease(job, region));
+                let leased = self.lease(job, region);
+                shared.saw_leased(job, region, leased.as_ref().map(|it| it.visibility));
+                leases.extend(leased);
                 tally(shared, self.pool, job, now);
-                shared.saw_leased(job, region, || lease(self.claims, Some(job)));
                 let (id, queue) = (job.id.clone().into_owned(), job.queue.clone().into_owned());
                 let raw = answer.body.slice_ref(job.raw().as_bytes());
                 self.jobs.push(KeptJob { id, queue, region: region.clone(), raw, until });
