@@ -50,7 +50,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::POST, "/api/jobs/a/replay", [403, 404, 403, 403]),
         (Method::GET, "/api/replays", [403, 200, 200, 403]),
         (Method::GET, "/api/replays/a", [403, 404, 404, 403]),
-        // The scope `backfill` is needed for many jobs, and nobody has it here.
+        // The scope `backfill` is needed for many jobs, and no operator of this hub has it.
         (Method::POST, "/api/replays", [403, 403, 403, 403]),
         (Method::DELETE, "/api/replays/a", [403, 403, 403, 403]),
         // Without a body it is no status, which only a sidecar gets to hear.
