@@ -110,7 +110,7 @@ fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> 
             _ => {}
         }
     }
-    // Of an end whose lease its sidecar did not know: the last one is over.
+    // A sidecar that was restarted does not know the lease that it ends: the last lease has this end.
     if let Some((last, end)) = leases.values_mut().next_back().zip(without_lease.pop()) {
         last.end.get_or_insert(end);
     }

@@ -18,7 +18,7 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Of this part of the jobs, of so many parts.
+    /// Takes the jobs of one part, counted from 0; all jobs are in `parts` parts.
     #[must_use]
     pub const fn new(part: u64, parts: u64) -> Self {
         Self { jobs: BTreeMap::new(), part, parts }

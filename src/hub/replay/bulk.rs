@@ -82,10 +82,12 @@ pub(super) async fn stop(hub: &Hub, caller: &Caller, id: &str) -> Result<Value, 
 ///
 /// Errors: 404 where there is none.
 pub(super) async fn find(hub: &Hub, id: &str) -> Result<(SavedReplay, Replay), Refusal> {
-    let saved = hub.record.replay(id).await?;
-    let found = saved.and_then(|it| serde_json::from_str(&it.document).ok().map(|replay| (it, replay)));
-    found.ok_or_else(|| {
+    let saved = hub.record.replay(id).await?.ok_or_else(|| {
         let message = "there is no such replay; `ojs-sidecar replays` lists those that there are".to_owned();
         Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
-    })
+    })?;
+    match serde_json::from_str(&saved.document) {
+        Ok(replay) => Ok((saved, replay)),
+        Err(_) => Err(RecordError::Content("a replay of a later version").into()),
+    }
 }

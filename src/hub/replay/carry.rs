@@ -187,7 +187,10 @@ impl Carrier<'_> {
             return self.again(unsent(noted)).await;
         }
         let question = JobQuestion::Enqueue { headers: HeaderMap::new(), body };
-        let new_id = noted.new_id.clone().unwrap_or_default();
+        let Some(new_id) = noted.new_id.clone() else {
+            debug_assert!(false, "a job has its new id before it is sent");
+            return self.lose(sending, noted, "no_id").await;
+        };
         let (word, answer) = self.hub.replays.regions.ask_whole(self.views, region, &new_id, &question).await;
         match word {
             Word::Has { state, .. } => self.replayed(sending, noted, state).await,
@@ -241,7 +244,9 @@ impl Carrier<'_> {
     }
 
     async fn look(&self, region: &RegionId, job: &ReplayJob) -> Word {
-        let new_id = job.new_id.as_deref().unwrap_or_default();
+        let Some(new_id) = job.new_id.as_deref() else {
+            return Word::Silent("the record names no new job to look for".to_owned());
+        };
         self.hub.replays.regions.ask_whole(self.views, region, new_id, &JobQuestion::Look).await.0
     }
 

@@ -49,7 +49,8 @@ pub(super) async fn replay(
     let subject = format!("job {job_id} in {}", owner.region);
     note(hub, &replay, &caller.name, "job_replay_ordered", subject).await.map_err(|error| unnoted(&error))?;
     let rows = waiting(&order.jobs, Some(&owner.region));
-    let job = rows.first().cloned().unwrap_or_default();
+    let [job] = rows.as_slice() else { return Err(Refusal::bad_request("expected one job".to_owned())) };
+    let job = job.clone();
     let _held = hub.replays.hold(&replay.id);
     if let Some(first) = add(hub, &order, &replay, rows).await? {
         return answer(hub, &first).await;

@@ -263,7 +263,7 @@ async fn without_its_hub_a_sidecar_holds_refuses_or_keeps_to_a_limit_of_its_own(
     assert_eq!(of("refuse").await.status, 201);
     hub.kill();
     eventually("the loss is noticed", async || of("refuse").await.status == 429).await;
-    // What is left of the block.
+    // The sidecar spends the rest of its block.
     for _ in 0..4 {
         assert_eq!(of("hold").await.status, 201);
     }

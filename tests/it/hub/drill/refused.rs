@@ -102,7 +102,7 @@ async fn a_drill_of_two_hubs_on_one_record_is_ended_and_shown_by_either() {
     let sidecars = two.run(&hubs).await;
     let knows = async |replica| hubs.command_at(replica, "ann", &["fleet"]).await.stdout.contains("two");
     eventually("both hubs know the sidecars", async || knows(0).await && knows(1).await).await;
-    // Of two that are ordered at once, one is begun.
+    // Two drills are ordered at once, and one of them is begun.
     let at_once = ["drill", HOME, "--share", "1%", "--for", "1m"];
     let both = tokio::join!(hubs.order_at(0, "ann", &at_once), hubs.order_at(1, "ann", &at_once));
     let (begun, refused) = if both.0.code == Some(0) { both } else { (both.1, both.0) };

@@ -150,7 +150,7 @@ async fn a_region_that_is_away_holds_up_its_own_jobs_alone_and_a_stopped_replay_
     let (bed, _hub) = Bed::new().await;
     fill(&bed, 30);
     bed.stage.regions[0].stop().await;
-    // With the region away, only jobs of a named region can be told apart.
+    // While the region is away, the hub knows the region of a job only where the order names it.
     let jobs: Vec<String> = (0..30).map(id).collect();
     let body =
         json!({ "jobs": jobs, "backfill_reason": "r", "backfill_ticket": "T-1", "author": "ana", "per_second": 1000 });

@@ -59,7 +59,7 @@ async fn a_region_that_is_away_is_named_and_another_one_can_be_picked() {
 }
 
 #[tokio::test]
-async fn a_job_whose_arguments_are_gone_or_unclear_is_not_run_again() {
+async fn a_job_whose_arguments_were_deleted_or_are_unclear_is_not_run_again() {
     let (bed, _hub) = Bed::new().await;
     let faults = bed.stage.regions[0].faults();
     let pin = |region: &str| format!(r#""meta":{{"ojs.federation.region":"{region}"}}"#);
