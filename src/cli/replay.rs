@@ -35,7 +35,7 @@ pub(super) struct CancelArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("jobs").required(true).args(["ids", "file"]))]
+#[command(group = ArgGroup::new("jobs").required(true).args(["ids", "file", "status"]))]
 pub(super) struct ReplayArgs {
     /// The ids of the jobs; several are one replay of the hub, which goes on by itself
     #[arg(value_name = "ID")]
@@ -43,11 +43,26 @@ pub(super) struct ReplayArgs {
     /// A file with an id in each line; - for standard input. Always one replay of the hub
     #[arg(long = "ids", value_name = "FILE", conflicts_with = "ids")]
     file: Option<PathBuf>,
+    /// All jobs of the hub's ledger with this status, such as dead_lettered. Always one replay of the hub
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Of these, those of a tenant
+    #[arg(long, value_name = "TENANT", requires = "status")]
+    tenant: Option<String>,
+    /// Of these, those of a type
+    #[arg(long = "type", value_name = "TYPE", requires = "status")]
+    job_type: Option<String>,
+    /// Of these, those that were enqueued from this time on, such as 2026-03-15T10:30:00Z
+    #[arg(long, value_name = "TIME", requires = "status")]
+    from: Option<String>,
+    /// Of these, those that were enqueued before this time
+    #[arg(long, value_name = "TIME", requires = "status")]
+    to: Option<String>,
     /// The region that has the jobs, where several have one with the same id
     #[arg(long, value_name = "REGION", value_parser = RegionId::parse)]
     region: Option<RegionId>,
     /// The digest that the arguments of the one job must have, as sha256:HEX
-    #[arg(long, value_name = "DIGEST", conflicts_with = "file")]
+    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["file", "status"])]
     digest: Option<String>,
     /// Run jobs again also where the ledger of the hub has other digests of their arguments
     #[arg(long, conflicts_with = "digest")]
@@ -109,12 +124,21 @@ pub(super) fn cancel(arguments: &CancelArgs) -> u8 {
 
 /// Runs one job again, or orders that for many; exit code 1 where the hub refuses.
 pub(super) fn replay(arguments: &ReplayArgs) -> u8 {
-    let ReplayArgs { ids, file, .. } = arguments;
+    let ReplayArgs { ids, file, status, tenant, job_type, from, to, .. } = arguments;
+    if let Some(status) = status {
+        let members = [("tenant", tenant), ("jobType", job_type), ("from", from), ("to", to)];
+        let mut filter = json!({ "status": status });
+        members
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)))
+            .for_each(|(name, value)| filter[name] = json!(value));
+        return many(arguments, ("filter", filter));
+    }
     match (file, ids.as_slice()) {
         (None, [id]) => one(arguments, id),
-        (None, ids) => many(arguments, ids.to_vec()),
+        (None, ids) => many(arguments, ("jobs", json!(ids))),
         (Some(file), _) => match read_ids(file) {
-            Ok(ids) => many(arguments, ids),
+            Ok(ids) => many(arguments, ("jobs", json!(ids))),
             Err(error) => {
                 complain(error);
                 FAILED
@@ -158,7 +182,8 @@ fn one(arguments: &ReplayArgs, id: &str) -> u8 {
     DONE
 }
 
-fn many(arguments: &ReplayArgs, ids: Vec<String>) -> u8 {
+/// `jobs`: the member of the order that says which ones, and its value.
+fn many(arguments: &ReplayArgs, (member, jobs): (&str, Value)) -> u8 {
     let ReplayArgs { region, digest, priority, dry_run, json, by, per_second, .. } = arguments;
     if digest.is_some() {
         complain("--digest: expected with one job only; leave it out");
@@ -167,7 +192,7 @@ fn many(arguments: &ReplayArgs, ids: Vec<String>) -> u8 {
     let (name, ledger) = (name(arguments), ledger(arguments));
     let path = format!("/api/replays{}", query(region.as_ref()));
     let body = json!({
-        "jobs": ids, "backfill_reason": by.reason, "backfill_ticket": by.ticket, "author": by.author, "priority": priority,
+        member: jobs, "backfill_reason": by.reason, "backfill_ticket": by.ticket, "author": by.author, "priority": priority,
         "dry_run": dry_run, "replay_id": name, "per_second": per_second, "ledger": ledger,
     });
     let answer = order_with(To::Hub(&by.hub), Method::POST, &path, bytes(&body), is_replay);
@@ -291,6 +316,9 @@ fn say_replay(it: &Value) {
     let words = [is("dry_run", ", a dry run"), is("stopped", ", stopped"), is("done", ", done")].concat();
     let rate = if it["bulk"] == true { format!(" at {rate} a second") } else { String::new() };
     say(format_args!("{id}: {jobs} jobs{rate} from {at}{words}: {reason} ({ticket}, {author})"));
+    if let Some(filter) = it["filter"].as_str() {
+        say(format_args!("  all with {filter}"));
+    }
     let counts = |of: &Value| {
         let counts = of.as_object().into_iter().flatten();
         counts.map(|(word, count)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")

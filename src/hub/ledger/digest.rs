@@ -2,7 +2,7 @@
 
 use super::super::record::RecordError;
 use super::super::state::Hub;
-use super::list::read_job;
+use super::filter::read_job;
 
 /// `sha256:` and the digest over the bytes of the arguments: as they were sent, and as the region has shown them; none where the ledger has none.
 ///

@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::record::{LedgerJob, LedgerPlace, LedgerQuery, RecordError};
+use super::super::record::{LedgerJob, LedgerPlace, LedgerQuery};
 use super::super::response::Refusal;
 use super::super::state::Hub;
-use super::job::{Job, Status};
+use super::filter::{LedgerFilter, READ_AT_ONCE};
+use super::job::Job;
 use super::present::present;
 use super::row::day_text;
-use crate::base::RegionId;
-use crate::base::text::read_rfc3339;
 use crate::ojs::query_text;
 use crate::replica::is_text;
 
@@ -17,18 +16,14 @@ use crate::replica::is_text;
 const JOBS_MAX: usize = 500;
 /// Jobs in an answer to a query that does not say how many.
 const JOBS_USUAL: usize = 50;
-/// Jobs that one statement reads: some milliseconds of a file, in which it does nothing else.
-const READ_AT_ONCE: usize = 1_000;
 /// Statements of one answer. One that ends before its page is full says where to go on.
 const STATEMENTS_MAX: usize = 20;
 
 /// The parameters of a list.
 #[derive(Debug)]
 struct Asked {
-    query: LedgerQuery,
-    job_type: Option<String>,
-    status: Option<Status>,
-    region: Option<RegionId>,
+    filter: LedgerFilter,
+    behind: Option<LedgerPlace>,
     limit: usize,
 }
 
@@ -36,36 +31,20 @@ impl Asked {
     /// Errors: 400 for another query.
     fn read(text: &str) -> Result<Self, Refusal> {
         let wrong = |name: &str, expected: &str| Refusal::bad_request(format!("`{name}`: expected {expected}"));
-        let query = LedgerQuery { to_ms: i64::MAX as u64, ..LedgerQuery::default() };
-        let mut asked = Self { query, job_type: None, status: None, region: None, limit: JOBS_USUAL };
+        let mut asked = Self { filter: LedgerFilter::default(), behind: None, limit: JOBS_USUAL };
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = query_text(value);
-            if name != "cursor" && !is_text(&value) {
-                return Err(wrong(name, "1 to 255 bytes without control characters"));
-            }
-            let time = || read_rfc3339(&value).ok_or_else(|| wrong(name, "a time, such as 2026-03-15T10:30:00Z"));
             match name {
-                "tenant" => asked.query.tenant = Some(value),
-                "jobType" => asked.job_type = Some(value),
-                "from" => asked.query.from_ms = time()?,
-                "to" => asked.query.to_ms = time()?,
-                "region" => {
-                    asked.region = Some(RegionId::parse(&value).map_err(|error| wrong(name, &error.to_string()))?)
-                }
-                "status" => {
-                    let all = || Status::ALL.map(Status::as_str).join(", ");
-                    let status = Status::ALL.into_iter().find(|it| it.as_str() == value);
-                    asked.status = Some(status.ok_or_else(|| wrong(name, &format!("one of {}", all())))?);
-                }
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=JOBS_MAX).contains(limit));
                     asked.limit = limit.ok_or_else(|| wrong(name, &format!("1 to {JOBS_MAX}")))?;
                 }
                 "cursor" => {
                     let place = read_cursor(&value);
-                    asked.query.behind = Some(place.ok_or_else(|| wrong(name, "the `next` of an earlier answer"))?);
+                    asked.behind = Some(place.ok_or_else(|| wrong(name, "the `next` of an earlier answer"))?);
                 }
+                _ if asked.filter.set(name, &value).map_err(|expected| wrong(name, &expected))? => {}
                 _ => {
                     let expected = "`status`, `tenant`, `jobType`, `region`, `from`, `to`, `limit` and `cursor`";
                     return Err(wrong(name, expected));
@@ -74,24 +53,6 @@ impl Asked {
         }
         Ok(asked)
     }
-
-    /// The job, where the list has it.
-    ///
-    /// Errors: [`RecordError::Content`].
-    fn taken(&self, saved: &LedgerJob) -> Result<Option<Job>, RecordError> {
-        let job = read_job(saved)?;
-        let is_here = self.region.as_ref().is_none_or(|region| region.as_str() == saved.region);
-        let is_in = self.status.is_none_or(|status| status == job.status());
-        let is_of = self.job_type.is_none() || self.job_type == saved.job_type;
-        Ok(Some(job).filter(|job| !job.is_off && is_here && is_in && is_of))
-    }
-}
-
-/// The job of its saved form.
-///
-/// Errors: [`RecordError::Content`].
-pub(super) fn read_job(saved: &LedgerJob) -> Result<Job, RecordError> {
-    serde_json::from_str(&saved.document).map_err(|_| RecordError::Content("a job of a later version"))
 }
 
 /// A page of jobs: `jobs`, and `next`, the cursor to go on with; none where nothing is behind.
@@ -100,14 +61,15 @@ pub(super) fn read_job(saved: &LedgerJob) -> Result<Job, RecordError> {
 pub(in crate::hub) async fn list(hub: &Hub, query: &str) -> Result<Value, Refusal> {
     present(hub)?;
     let asked = Asked::read(query)?;
-    let (mut jobs, mut query) = (Vec::new(), LedgerQuery { max: READ_AT_ONCE, ..asked.query.clone() });
+    let (mut jobs, first) = (Vec::new(), asked.filter.query(READ_AT_ONCE));
+    let mut query = LedgerQuery { behind: asked.behind, ..first };
     let mut next = None;
     'parts: for _ in 0..STATEMENTS_MAX {
         let part = hub.record.ledger_jobs(query.clone()).await?;
         let is_last = part.len() < READ_AT_ONCE;
         for saved in part {
             let place = (saved.enqueued_ms, saved.job_id.clone(), saved.region.clone());
-            if let Some(job) = asked.taken(&saved)? {
+            if let Some(job) = asked.filter.taken(&saved)? {
                 if jobs.len() == asked.limit {
                     break 'parts;
                 }

@@ -3,7 +3,7 @@
 //!
 //! - [`row`] is a row of the history, [`job`] the job that rows give.
 //! - [`take`] adds the rows of a report, each once.
-//! - [`list`] and [`detail`] answer questions about jobs, [`dashboard`] has figures for a console; [`export`] gives the rows of a day, [`outline`] the jobs of a bundle.
+//! - [`list`] and [`detail`] answer questions about jobs, [`filter`] picks those of an order, [`dashboard`] has figures for a console; [`export`] gives the rows of a day, [`outline`] the jobs of a bundle.
 //! - [`heads`] signs the days; [`keep`] drops those whose time is over, and erases tenants.
 //!
 //! Spec: source-job-orchestrator §1, §2, §4, §6; RFC 9162 §2.1.
@@ -12,6 +12,7 @@ mod dashboard;
 mod detail;
 mod digest;
 mod export;
+mod filter;
 mod heads;
 mod job;
 mod keep;
@@ -25,6 +26,7 @@ pub(super) use dashboard::{count_depth, feed as dashboard_feed, metrics as dashb
 pub(super) use detail::detail;
 pub(super) use digest::payload_digests;
 pub(super) use export::{days, history};
+pub(super) use filter::{LedgerFilter, collect};
 pub(super) use heads::{head, sign_days};
 pub use job::Status as JobStatus;
 pub(super) use keep::{forget, prune};

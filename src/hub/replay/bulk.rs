@@ -6,14 +6,16 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::access::Caller;
+use super::super::ledger::{LedgerFilter, collect};
 use super::super::name::random_name;
 use super::super::record::{Kept, OPEN_REPLAYS_MAX, RecordError, SavedReplay};
 use super::super::response::Refusal;
 use super::super::state::Hub;
+use super::super::views::Views;
 use super::document::{Replay, waiting};
 use super::ending::{note, unnoted};
-use super::order::read_bulk;
-use super::owner::{picked, reached};
+use super::order::{JOBS_MAX, read_bulk};
+use super::owner::{all as all_regions, picked, reached};
 use super::single::{add, repeated, too_many};
 use crate::telemetry::event;
 
@@ -25,8 +27,9 @@ const STOP_PAUSE: Duration = Duration::from_millis(20);
 ///
 /// Errors: 400 for a member, 409 where its name is taken or as many are under way as may be.
 pub(super) async fn order(hub: &Hub, caller: &Caller, query: &str, body: &[u8]) -> Result<Value, Refusal> {
-    let region = picked(reached(hub)?, query)?;
-    let order = read_bulk(caller, body)?;
+    let views = reached(hub)?;
+    let region = picked(views, query)?;
+    let mut order = read_bulk(caller, body)?;
     let shown =
         |replay: &Replay, counts: &[_]| json!({ "replay": replay.shown(counts), "durable": hub.record.is_durable() });
     if let Some(known) = repeated(hub, &order, region.as_ref()).await? {
@@ -37,11 +40,19 @@ pub(super) async fn order(hub: &Hub, caller: &Caller, query: &str, body: &[u8]) 
     if open as u64 >= OPEN_REPLAYS_MAX {
         return Err(too_many());
     }
+    let rows = match order.filter.clone() {
+        None => waiting(order.jobs.iter().map(|id| (id.clone(), None))),
+        Some(filter) => {
+            let jobs = picked_by(hub, views, &LedgerFilter { region: region.clone(), ..filter }).await?;
+            order.jobs = jobs.iter().map(|(id, _)| id.clone()).collect();
+            waiting(jobs.into_iter().map(|(id, region)| (id, Some(region))))
+        }
+    };
     let id = order.name.clone().unwrap_or_else(random_name);
     let replay = Replay::new(id, &order, (region, true), (&caller.name, None), hub.clock.unix_ms());
     // In the trail before it begins: no replay is unaccounted for.
     note(hub, &replay, &caller.name, "replay_ordered", replay.subject()).await.map_err(|error| unnoted(&error))?;
-    if let Some(first) = add(hub, &order, &replay, waiting(&order.jobs, None)).await? {
+    if let Some(first) = add(hub, &order, &replay, rows).await? {
         let counts = hub.record.replay_counts(&first.id).await?;
         return Ok(shown(&first, &counts));
     }
@@ -49,6 +60,26 @@ pub(super) async fn order(hub: &Hub, caller: &Caller, query: &str, body: &[u8]) 
     hub.replays.ordered.notify_one();
     let counts = hub.record.replay_counts(&replay.id).await?;
     Ok(shown(&replay, &counts))
+}
+
+/// The jobs of a filter with their regions.
+///
+/// Errors: those of [`collect`]; 404 where the ledger has no such job, 400 where one is in a region that this hub does not reach.
+async fn picked_by(hub: &Hub, views: &Views, filter: &LedgerFilter) -> Result<Vec<(String, String)>, Refusal> {
+    let jobs = collect(hub, filter, JOBS_MAX).await?;
+    if jobs.is_empty() {
+        let message =
+            format!("`filter`: the ledger has no job with {}; `GET /api/jobs` shows those that it has", filter.shown());
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message));
+    }
+    let reached = all_regions(views);
+    if let Some((id, region)) = jobs.iter().find(|(_, region)| reached.iter().all(|it| it.as_str() != region)) {
+        let message = format!(
+            "`filter`: the job {id} is in {region}, which is not among the `regions` of this hub; name one of those in the query, as in ?region=ID"
+        );
+        return Err(Refusal::bad_request(message));
+    }
+    Ok(jobs)
 }
 
 /// Ends a replay: no further job is run again. One whose new job is on its way comes to its end.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::super::ledger::LedgerFilter;
 use super::super::record::{ReplayJob, ReplayStep, SavedReplay, StepCount};
 use super::order::ReplayOrder;
 use crate::base::RegionId;
@@ -35,6 +36,9 @@ pub(super) struct Replay {
     pub(super) per_second: u32,
     /// The number of its jobs.
     pub(super) jobs: u64,
+    /// The filter over the ledger that picked them, as text.
+    #[serde(default)]
+    pub(super) filter: Option<String>,
     /// Why it does not go on; none while it does.
     pub(super) trouble: Option<String>,
     /// When it was ordered. Units: milliseconds since the Unix epoch.
@@ -73,6 +77,7 @@ impl Replay {
             priority: order.priority,
             per_second: order.per_second,
             jobs: order.jobs.len() as u64,
+            filter: order.filter.as_ref().map(LedgerFilter::shown),
             trouble: None,
             began_ms: now_ms,
             ended_ms: None,
@@ -113,7 +118,8 @@ impl Replay {
     /// The object of a row of the audit trail.
     pub(super) fn subject(&self) -> String {
         let dry = if self.is_dry_run { ", a dry run" } else { "" };
-        format!("replay {} of {} jobs at {} a second{dry}", self.id, self.jobs, self.per_second)
+        let filter = self.filter.as_ref().map(|filter| format!(", all with {filter}")).unwrap_or_default();
+        format!("replay {} of {} jobs at {} a second{filter}{dry}", self.id, self.jobs, self.per_second)
     }
 
     /// As answers show it, with the number of its jobs at each step, and of those that were not run again by the reason.
@@ -133,7 +139,7 @@ impl Replay {
             "id": self.id, "bulk": self.is_bulk, "dry_run": self.is_dry_run, "stopped": self.is_stopped, "done": !self.is_open(),
             "region": self.region, "priority": self.priority, "per_second": self.per_second, "trouble": self.trouble,
             "ordered_at": rfc3339(self.began_ms), "ended_at": self.ended_ms.map(rfc3339),
-            "reason": self.reason, "ticket": self.ticket, "author": self.author, "jobs": self.jobs, "steps": steps, "refused": refused,
+            "reason": self.reason, "ticket": self.ticket, "author": self.author, "jobs": self.jobs, "filter": self.filter, "steps": steps, "refused": refused,
         })
     }
 }
@@ -147,15 +153,17 @@ pub(super) fn shown_job(it: &ReplayJob) -> Value {
 }
 
 /// The jobs of an order, none of them begun.
-pub(super) fn waiting(jobs: &[String], region: Option<&RegionId>) -> Vec<ReplayJob> {
-    let row = |(place, job_id): (usize, &String)| ReplayJob {
+///
+/// `jobs`: each with the region that has to have it, where that is known.
+pub(super) fn waiting(jobs: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<ReplayJob> {
+    let row = |(place, (job_id, region)): (usize, (String, Option<String>))| ReplayJob {
         place: place as u64,
-        job_id: job_id.clone(),
-        region: region.map(|it| it.as_str().to_owned()),
+        job_id,
+        region,
         step: ReplayStep::Waiting.as_str().to_owned(),
         ..ReplayJob::default()
     };
-    jobs.iter().enumerate().map(row).collect()
+    jobs.into_iter().enumerate().map(row).collect()
 }
 
 /// The step of a job, by its word in the record.
@@ -185,6 +193,7 @@ mod tests {
             priority: 100,
             per_second: 10,
             jobs: vec![text("a"), text("b")],
+            filter: None,
         };
         Replay::new(text("p"), &order, (None, true), ("ann.x", None), 5)
     }

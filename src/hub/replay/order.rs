@@ -1,7 +1,8 @@
 //! The bodies of orders about jobs.
 //!
 //! Shapes: `{"reason", "ticket", "author"}` to cancel a job; for a replay of one also `payload_digest`, `ledger`, `dry_run`, `priority`, `replay_id`;
-//! `{"jobs": [ID, ...], "backfill_reason", "backfill_ticket", "author"}` for one of many, and `per_second`, `ledger`, `dry_run`, `priority`, `replay_id`.
+//! `{"jobs": [ID, ...], "backfill_reason", "backfill_ticket", "author"}` for one of many, and `per_second`, `ledger`, `dry_run`, `priority`, `replay_id`;
+//! in place of `jobs` it may have a `filter` over the ledger, `{"status", "tenant", "jobType", "from", "to"}`.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::access::Caller;
+use super::super::ledger::LedgerFilter;
 use super::super::response::Refusal;
 use super::digest::{digest_of, is_digest};
 use crate::base::RegionId;
@@ -37,26 +39,32 @@ pub(super) struct ReplayOrder {
     pub(super) priority: i64,
     /// The most jobs a second.
     pub(super) per_second: u32,
+    /// The jobs by their ids; none where the filter is to be collected.
     pub(super) jobs: Vec<String>,
+    /// The jobs of the ledger that are meant, in place of ids.
+    pub(super) filter: Option<LedgerFilter>,
 }
 
 impl ReplayOrder {
     /// The same text for the same order.
     pub(super) fn fingerprint(&self, region: Option<&RegionId>) -> String {
         let Grounds { reason, ticket, author } = &self.grounds;
-        let members = json!([
-            self.digest,
-            self.is_ledger_ignored,
-            self.is_dry_run,
-            self.priority,
-            self.per_second,
-            self.jobs,
-            region,
-            reason,
-            ticket,
-            author
-        ]);
-        digest_of(&members.to_string())
+        // Of a filter itself: a repeated order may find other jobs.
+        let jobs = if self.filter.is_some() { &[] } else { self.jobs.as_slice() };
+        let mut members = vec![
+            json!(self.digest),
+            json!(self.is_ledger_ignored),
+            json!(self.is_dry_run),
+            json!(self.priority),
+            json!(self.per_second),
+            json!(jobs),
+            json!(region),
+            json!(reason),
+            json!(ticket),
+            json!(author),
+        ];
+        members.extend(self.filter.as_ref().map(|it| json!(it.shown())));
+        digest_of(&Value::Array(members).to_string())
     }
 }
 
@@ -110,6 +118,7 @@ pub(super) fn read_single(caller: &Caller, job_id: &str, body: &[u8]) -> Result<
         priority: priority(body.priority.as_ref())?,
         per_second: RATE.0,
         jobs: vec![job_id.to_owned()],
+        filter: None,
     })
 }
 
@@ -121,6 +130,7 @@ pub(super) fn read_bulk(caller: &Caller, body: &[u8]) -> Result<ReplayOrder, Ref
     #[serde(deny_unknown_fields)]
     struct Body {
         jobs: Option<Value>,
+        filter: Option<Value>,
         backfill_reason: Option<Value>,
         backfill_ticket: Option<Value>,
         author: Option<Value>,
@@ -130,7 +140,7 @@ pub(super) fn read_bulk(caller: &Caller, body: &[u8]) -> Result<ReplayOrder, Ref
         priority: Option<Value>,
         replay_id: Option<Value>,
     }
-    let expected = "jobs, backfill_reason, backfill_ticket, author, and perhaps per_second, ledger, dry_run, priority and replay_id";
+    let expected = "jobs or filter, backfill_reason, backfill_ticket, author, and perhaps per_second, ledger, dry_run, priority and replay_id";
     let body: Body = parsed(body, expected)?;
     let members =
         [("backfill_reason", body.backfill_reason), ("backfill_ticket", body.backfill_ticket), ("author", body.author)];
@@ -139,6 +149,11 @@ pub(super) fn read_bulk(caller: &Caller, body: &[u8]) -> Result<ReplayOrder, Ref
         Some(rate) => {
             rate.as_u64().and_then(|rate| u32::try_from(rate).ok()).filter(|rate| (1..=RATE.1).contains(rate))
         }
+    };
+    let (jobs, filter) = match (body.jobs, body.filter) {
+        (Some(_), Some(_)) => return Err(wrong("filter", "either `jobs` or `filter`, not both")),
+        (None, Some(filter)) => (Vec::new(), Some(read_filter(&filter)?)),
+        (given, None) => (jobs(given)?, None),
     };
     Ok(ReplayOrder {
         grounds: grounds(caller, members)?,
@@ -149,15 +164,38 @@ pub(super) fn read_bulk(caller: &Caller, body: &[u8]) -> Result<ReplayOrder, Ref
         priority: priority(body.priority.as_ref())?,
         per_second: rate
             .ok_or_else(|| wrong("per_second", &format!("a whole number from 1 to {} jobs a second", RATE.1)))?,
-        jobs: jobs(body.jobs)?,
+        jobs,
+        filter,
     })
+}
+
+/// Reads a filter over the ledger. `status` is needed: without it, an order would run jobs again that are at work.
+fn read_filter(value: &Value) -> Result<LedgerFilter, Refusal> {
+    const MEMBERS: &str =
+        "`status`, and perhaps `tenant`, `jobType`, `from` and `to`; a region is named in the query, as in ?region=ID";
+    let members = value.as_object().ok_or_else(|| wrong("filter", &format!("an object with {MEMBERS}")))?;
+    let mut filter = LedgerFilter::default();
+    for (name, value) in members {
+        let path = format!("filter.{name}");
+        let value = value.as_str().ok_or_else(|| wrong(&path, "a text"))?;
+        let is_known = name != "region" && filter.set(name, value).map_err(|expected| wrong(&path, &expected))?;
+        if !is_known {
+            return Err(wrong(&path, &format!("no such member, but {MEMBERS}")));
+        }
+    }
+    if filter.status.is_none() {
+        return Err(wrong("filter.status", "the status of the jobs that are run again, such as dead_lettered"));
+    }
+    Ok(filter)
 }
 
 fn jobs(value: Option<Value>) -> Result<Vec<String>, Refusal> {
     let Some(Value::Array(all)) =
         value.filter(|it| it.as_array().is_some_and(|all| (1..=JOBS_MAX).contains(&all.len())))
     else {
-        return Err(wrong("jobs", &format!("a list of 1 to {JOBS_MAX} ids of jobs; send several orders for more")));
+        let form =
+            format!("a list of 1 to {JOBS_MAX} ids of jobs, or a `filter` in its place; send several orders for more");
+        return Err(wrong("jobs", &form));
     };
     let mut known = BTreeSet::new();
     for (place, job) in all.iter().enumerate() {
@@ -276,6 +314,15 @@ mod tests {
             (&bulk, json!({ "jobs": ["a", 7] }), "place 1"),
             (&bulk, json!({ "jobs": ["a", "b", "a"] }), "place 2"),
             (&bulk, json!({ "jobs": ["a\n"] }), "`jobs`"),
+            (&bulk, json!({ "filter": { "status": "canceled" } }), "`filter`: expected either"),
+            (&bulk, json!({ "jobs": null, "filter": "all" }), "`filter`"),
+            (&bulk, json!({ "jobs": null, "filter": {} }), "`filter.status`"),
+            (&bulk, json!({ "jobs": null, "filter": { "status": "done" } }), "`filter.status`: expected one of"),
+            (&bulk, json!({ "jobs": null, "filter": { "status": "canceled", "tenant": 7 } }), "`filter.tenant`"),
+            (&bulk, json!({ "jobs": null, "filter": { "status": "canceled", "tenant": "" } }), "`filter.tenant`"),
+            (&bulk, json!({ "jobs": null, "filter": { "status": "canceled", "from": "today" } }), "`filter.from`"),
+            (&bulk, json!({ "jobs": null, "filter": { "status": "canceled", "region": "eu" } }), "`filter.region`"),
+            (&bulk, json!({ "jobs": null, "filter": { "status": "canceled", "queue": "q" } }), "`filter.queue`"),
             (&bulk, json!({ "reason": "r" }), "`reason`"),
             (&bulk, json!({ "backfill_reason": null }), "`backfill_reason`"),
             (&bulk, json!({ "backfill_ticket": " " }), "`backfill_ticket`"),

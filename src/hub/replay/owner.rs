@@ -99,7 +99,8 @@ pub(super) fn picked(views: &Views, query: &str) -> Result<Option<RegionId>, Ref
     Err(Refusal::bad_request(format!("`region`: {region} is not among the `regions` of this hub")))
 }
 
-fn all(views: &Views) -> Vec<RegionId> {
+/// The regions that this hub reaches.
+pub(super) fn all(views: &Views) -> Vec<RegionId> {
     views.present().0.regions.iter().map(|it| it.id.clone()).collect()
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn replay(
     let replay = Replay::new(id, &order, (region, false), (&caller.name, runner), now_ms);
     let subject = format!("job {job_id} in {}", owner.region);
     note(hub, &replay, &caller.name, "job_replay_ordered", subject).await.map_err(|error| unnoted(&error))?;
-    let rows = waiting(&order.jobs, Some(&owner.region));
+    let rows = waiting([(job_id.to_owned(), Some(owner.region.as_str().to_owned()))]);
     let [job] = rows.as_slice() else { return Err(Refusal::bad_request("expected one job".to_owned())) };
     let job = job.clone();
     let _held = hub.replays.hold(&replay.id);

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod cancel;
+mod filter;
 mod index;
 mod refused;
 

@@ -30,7 +30,7 @@ fn off(change: Change) -> Reported {
 
 fn added(known: BTreeSet<LedgerName>, jobs: &[LedgerJob], reported: &[Reported]) -> LedgerAppend {
     let jobs =
-        jobs.iter().map(|it| ((it.job_id.clone(), it.region.clone()), super::super::list::read_job(it).unwrap()));
+        jobs.iter().map(|it| ((it.job_id.clone(), it.region.clone()), super::super::filter::read_job(it).unwrap()));
     let mut adding =
         Adding { change: 5, day: 3, from: 7, now_ms: 3 * DAY_MS, jobs: jobs.collect(), ..Adding::new(known) };
     reported.iter().for_each(|it| adding.add(it, Some("pod:1")));
