@@ -5,6 +5,7 @@ mod derived;
 mod files;
 mod history;
 mod lines;
+mod replays;
 mod rows;
 
 use std::io::Read as _;

@@ -18,7 +18,7 @@ use super::bodies;
 use super::copies;
 use super::credentials::{Certificate, caller};
 use super::drill;
-use super::endpoint::{DRILLS, Endpoint, JOBS, LEDGER_JOBS, POOLS, PROMOTIONS, REGIONS, REPLAYS, TENANTS};
+use super::endpoint::{DRILLS, Endpoint, JOBS, LEDGER_JOBS, MANIFEST, POOLS, PROMOTIONS, REGIONS, REPLAYS, TENANTS};
 use super::feed::{self, Wants};
 use super::figures;
 use super::fleet::Refused;
@@ -155,6 +155,10 @@ async fn answered(
         Endpoint::LedgerHistory => document(&ledger::history(&hub, &query).await?),
         Endpoint::LedgerHead => document(&ledger::head(&hub, &query).await?),
         Endpoint::Replays => document(&replay::list(&hub, &query).await?),
+        Endpoint::ReplayManifest => {
+            let id = last(head.uri.path(), REPLAYS);
+            document(&replay::show_manifest(&hub, id.strip_suffix(MANIFEST).unwrap_or(id), &query).await?)
+        }
         Endpoint::Replay => document(&replay::show(&hub, last(head.uri.path(), REPLAYS), &query).await?),
         Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
         _ => document(&ordered(&hub, endpoint, caller, (head.uri.path(), query), body).await?),

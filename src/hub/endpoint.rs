@@ -31,6 +31,8 @@ pub(super) const POOLS: &str = "/ojs/v1/admin/pools/";
 
 /// Before the name of a replay in a path.
 pub(super) const REPLAYS: &str = "/api/replays/";
+/// Behind the name of a replay: its manifest.
+pub(super) const MANIFEST: &str = "/manifest";
 
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +139,8 @@ pub(super) enum Endpoint {
     Replays,
     /// `GET /api/replays/{id}`: one with its jobs.
     Replay,
+    /// `GET /api/replays/{id}/manifest`: the proof of one.
+    ReplayManifest,
     /// `DELETE /api/replays/{id}`: its end.
     StopReplay,
     /// `GET /api/quotas`: the quotas that operators have put here, with their use.
@@ -222,6 +226,7 @@ impl Endpoint {
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/api/quotas" => &[(Method::GET, Self::Quotas), (Method::PUT, Self::PutQuotas)],
             "/api/replays" => &[(Method::GET, Self::Replays), (Method::POST, Self::OrderReplay)],
+            _ if path.starts_with(REPLAYS) && path.ends_with(MANIFEST) => &[(Method::GET, Self::ReplayManifest)],
             _ if path.starts_with(REPLAYS) => &[(Method::GET, Self::Replay), (Method::DELETE, Self::StopReplay)],
             "/api/jobs" => &[(Method::GET, Self::LedgerJobs)],
             "/api/dashboard/metrics" => &[(Method::GET, Self::Dashboard)],
@@ -243,6 +248,7 @@ impl Endpoint {
         match path {
             "/api/quotas" => "GET, PUT",
             "/api/replays" => "GET, POST",
+            _ if path.starts_with(REPLAYS) && path.ends_with(MANIFEST) => "GET",
             _ if path.starts_with(REPLAYS) => "GET, DELETE",
             _ if path.starts_with(TENANTS) => "DELETE",
             "/api/limits/throttle" => "POST",
@@ -319,9 +325,12 @@ impl Endpoint {
             | Self::ReplayJob => Need::Operator(Scope::Operate),
             Self::OrderReplay | Self::StopReplay => Need::Operator(Scope::Backfill),
             Self::PutQuotas => Need::Operator(Scope::Quota),
-            Self::LedgerDays | Self::LedgerHistory | Self::LedgerHead | Self::Audit | Self::AuditHead => {
-                Need::Operator(Scope::Audit)
-            }
+            Self::LedgerDays
+            | Self::LedgerHistory
+            | Self::LedgerHead
+            | Self::ReplayManifest
+            | Self::Audit
+            | Self::AuditHead => Need::Operator(Scope::Audit),
         }
     }
 }

@@ -112,6 +112,7 @@ pub use ledger_step::Step;
 pub use limit_settings::LimitSettings;
 pub use postgres_settings::{PostgresSettings, PostgresTls};
 pub use record::{PostgresError, RecordError};
+pub use replay::NotedManifest;
 pub use run::{Bound, RunError, bind, check, migrate};
 pub use serve::{CONNECTIONS_MAX, DESCRIPTORS};
 pub use settings::{Settings, SettingsError};

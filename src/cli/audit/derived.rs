@@ -37,22 +37,38 @@ pub(super) fn each_job(
     Ok(count)
 }
 
+/// Hands each row of the audit trail of these days, with its line, to `each`.
+pub(super) fn each_row(
+    folder: &Path,
+    part: &HistoryPart,
+    each: &mut dyn FnMut(&AuditRow, &str) -> Result<(), String>,
+) -> Result<(), String> {
+    let file = File::open(folder.join(ROWS)).map_err(|error| format!("{ROWS}: {error}"))?;
+    let (mut reader, mut number) = (BufReader::new(file), 0);
+    loop {
+        number += 1;
+        let Some(line) = read_line(&mut reader, ROWS, number)? else { return Ok(()) };
+        let Ok(row) = serde_json::from_str::<AuditRow>(&line) else { continue };
+        let day = day_text(row.unix_ms / DAY_MS);
+        if (&part.from..=&part.to).contains(&&day) {
+            each(&row, &line)?;
+        }
+    }
+}
+
 /// Hands each row of the audit trail about a switch on these days to `each`. Returns how many.
 pub(super) fn each_throttle(
     folder: &Path,
     part: &HistoryPart,
     each: &mut dyn FnMut(&str) -> Result<(), String>,
 ) -> Result<u64, String> {
-    let file = File::open(folder.join(ROWS)).map_err(|error| format!("{ROWS}: {error}"))?;
-    let (mut reader, mut number, mut count) = (BufReader::new(file), 0, 0);
-    loop {
-        number += 1;
-        let Some(line) = read_line(&mut reader, ROWS, number)? else { return Ok(count) };
-        let Ok(row) = serde_json::from_str::<AuditRow>(&line) else { continue };
-        let day = day_text(row.unix_ms / DAY_MS);
-        if row.action.starts_with(SWITCHES) && (&part.from..=&part.to).contains(&&day) {
-            each(&line)?;
+    let mut count = 0;
+    each_row(folder, part, &mut |row, line| {
+        if row.action.starts_with(SWITCHES) {
+            each(line)?;
             count += 1;
         }
-    }
+        Ok(())
+    })?;
+    Ok(count)
 }

@@ -14,6 +14,7 @@ pub(super) const HISTORY: &str = "history.jsonl";
 pub(super) const DIGESTS: &str = "history.sha256";
 pub(super) const JOBS: &str = "jobs.jsonl";
 pub(super) const THROTTLES: &str = "throttles.jsonl";
+pub(super) const REPLAYS: &str = "replays.jsonl";
 pub(super) const SIGNATURES: &str = "signatures";
 pub(super) const MANIFEST: &str = "manifest.json";
 /// The longest line: some ten texts, each of at most a few hundred bytes, of which each letter may be written as six. Units: bytes.
@@ -27,7 +28,7 @@ const MANIFEST_BYTES_MAX: u64 = 4 * 1024 * 1024;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
-    /// The version of the shape of bundles: 1 without a history, 2 with one.
+    /// The version of the shape of bundles: 1 without a history, 2 with one, 3 with replays, too.
     version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) history: Option<HistoryPart>,
@@ -49,6 +50,9 @@ pub(super) struct HistoryPart {
     pub(super) days: Vec<DayPart>,
     /// The jobs of the records that are in full.
     pub(super) jobs: u64,
+    /// The replays that have ended on these days; none in bundles of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) replays: Option<u64>,
 }
 
 /// One day of the ledger in a bundle.
@@ -82,10 +86,11 @@ impl Manifest {
         let mut names = vec![ROWS.to_owned(), HEAD.to_owned()];
         if let Some(part) = &history {
             names.extend([HISTORY, DIGESTS, JOBS, THROTTLES].map(str::to_owned));
+            names.extend(part.replays.map(|_| REPLAYS.to_owned()));
             names.extend(part.days.iter().map(DayPart::head));
         }
         let files = names.into_iter().map(|name| listed(folder, name)).collect::<Result<_, _>>()?;
-        Ok(Self { version: if history.is_some() { 2 } else { 1 }, history, files })
+        Ok(Self { version: version_of(history.as_ref()), history, files })
     }
 
     /// Reads the manifest of a bundle.
@@ -93,7 +98,7 @@ impl Manifest {
         let content = at_most(&folder.join(MANIFEST), MANIFEST_BYTES_MAX)?;
         let manifest: Self = serde_json::from_slice(&content)
             .map_err(|error| format!("{MANIFEST}: expected the list of files of a bundle: {error}"))?;
-        let expected = if manifest.history.is_some() { 2 } else { 1 };
+        let expected = version_of(manifest.history.as_ref());
         if manifest.version != expected {
             return Err(format!(
                 "{MANIFEST}: expected version {expected}; a later version of the program wrote this bundle"
@@ -124,6 +129,14 @@ impl Manifest {
             }
         }
         Ok(())
+    }
+}
+
+fn version_of(history: Option<&HistoryPart>) -> u32 {
+    match history {
+        None => 1,
+        Some(part) if part.replays.is_none() => 2,
+        Some(_) => 3,
     }
 }
 

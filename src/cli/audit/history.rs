@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::derived::{each_job, each_throttle};
 use super::files::{DIGESTS, DayPart, HISTORY, HistoryPart, JOBS, MANIFEST, ROWS, THROTTLES, read_line, small, write};
 use super::lines::{Line, Withheld};
+use super::replays;
 use crate::base::text::rfc3339;
 use crate::cli::arguments::HubArgs;
 use crate::cli::order::{To, order};
@@ -72,9 +73,12 @@ pub(super) fn export(folder: &Path, window: &Window, hub: &HubArgs) -> Result<Op
         let file = file.into_inner().map_err(|error| cannot(error.into_error()))?;
         file.sync_all().map_err(cannot)?;
     }
-    let mut part = HistoryPart { from: from.clone(), to: to.clone(), tenant: tenant.clone(), days, jobs: 0 };
+    let mut part =
+        HistoryPart { from: from.clone(), to: to.clone(), tenant: tenant.clone(), days, jobs: 0, replays: None };
     part.jobs = written(folder, JOBS, |each| each_job(folder, &part, each))?;
     written(folder, THROTTLES, |each| each_throttle(folder, &part, each))?;
+    let Some(replays) = replays::export(folder, &part, hub)? else { return Ok(None) };
+    part.replays = Some(replays);
     Ok(Some(part))
 }
 
@@ -204,10 +208,14 @@ pub(super) fn check(folder: &Path, part: &HistoryPart, with: &With<'_>) -> Resul
         }
     }
     check_derived(folder, part)?;
-    let days = part.days.len();
+    let replays = part.replays.map(|_| replays::check(folder, part)).transpose()?;
+    if replays != part.replays {
+        return Err(format!("{MANIFEST}: the audit trail has {} replays of these days", replays.unwrap_or(0)));
+    }
+    let (days, jobs) = (part.days.len(), part.jobs);
+    let replays = replays.filter(|count| *count > 0).map(|count| format!(", {count} replays")).unwrap_or_default();
     Ok(format!(
-        "{records} records of {days} days are as they were signed, {withheld} of them withheld; {} jobs",
-        part.jobs
+        "{records} records of {days} days are as they were signed, {withheld} of them withheld; {jobs} jobs{replays}"
     ))
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::audit::Entry;
 use super::super::copies::note_ended;
+use super::super::ledger;
 use super::super::record::{ConflictStep, RecordError};
 use super::super::target::Word;
 use super::decide::{Why, Winner};
@@ -83,6 +84,7 @@ impl Resolver<'_> {
         }
         for it in &copies {
             note_ended(self.hub, self.region(), (&it.job_id, Some(&it.federation_id)), Some("cancelled")).await?;
+            ledger::cancelled(self.hub, self.region(), &it.job_id).await?;
         }
         let named = copies.iter().take(NAMED_MAX).map(|it| it.job_id.as_str()).collect::<Vec<_>>().join(", ");
         let reason = format!("index.conflicts: {} copies were enqueued later elsewhere: {named}", copies.len());

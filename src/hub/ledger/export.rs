@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::record::LedgerRow;
 use super::super::response::Refusal;
 use super::super::state::Hub;
+use super::filter::read_job;
 use super::present::present;
 use super::row::{day_text, read_day};
 use crate::base::RegionId;
@@ -86,6 +87,31 @@ fn withheld(row: &LedgerRow, here: Option<&RegionId>, tenant: Option<&str>) -> O
         return Some("residency");
     }
     tenant.is_some_and(|tenant| of_tenant != Some(tenant)).then_some("tenant")
+}
+
+/// Why a bundle has no line about a job: as for the rows of the job, which it may not have in a ledger that is younger. `job`: its id, and its region.
+///
+/// Errors: 404 without a ledger; the record's.
+pub(in crate::hub) async fn withheld_job(
+    hub: &Hub,
+    (job_id, region): (&str, Option<&str>),
+    tenant: Option<&str>,
+) -> Result<Option<&'static str>, Refusal> {
+    present(hub)?;
+    let here = hub.index.as_ref().map(|index| index.settings.region.as_str());
+    // One that no region has was sent to none.
+    let Some(region) = region else { return Ok(tenant.map(|_| "tenant")) };
+    let copy = hub.record.ledger_job(job_id.to_owned()).await?.into_iter().find(|copy| copy.region == region);
+    let job = copy.as_ref().map(read_job).transpose()?;
+    if job.as_ref().is_some_and(|job| job.is_off) {
+        return Ok(Some("erased"));
+    }
+    let is_bound = job.as_ref().is_none_or(|job| job.bound.unwrap_or(true));
+    if is_bound && here != Some(region) {
+        return Ok(Some("residency"));
+    }
+    let of_tenant = job.and_then(|job| job.tenant);
+    Ok((tenant.is_some() && tenant != of_tenant.as_deref()).then_some("tenant"))
 }
 
 fn pairs(query: &str) -> impl Iterator<Item = (&str, String)> {

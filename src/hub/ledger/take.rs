@@ -24,10 +24,10 @@ const TRIES_MAX: usize = 16;
 
 /// A step that may become a row.
 #[derive(Debug)]
-struct Reported {
-    change: Change,
+pub(super) struct Reported {
+    pub(super) change: Change,
     /// None where its sidecar says nothing for the ledger.
-    details: Option<OwnedDetails>,
+    pub(super) details: Option<OwnedDetails>,
 }
 
 /// Keeps the steps that a sidecar has reported; they are durable when this returns. A repetition adds nothing.
@@ -52,7 +52,15 @@ pub(in crate::hub) async fn observed(hub: &Hub, changes: &[Change]) -> Result<()
     Ok(())
 }
 
-async fn append(hub: &Hub, ledger: &Ledger, mut reported: Vec<Reported>, by: Option<&str>) -> Result<(), RecordError> {
+/// Adds the steps that have no row yet, and keeps their jobs; they are durable when this returns. `by`: the sidecar that has reported them.
+///
+/// Errors: some may have been kept.
+pub(super) async fn append(
+    hub: &Hub,
+    ledger: &Ledger,
+    mut reported: Vec<Reported>,
+    by: Option<&str>,
+) -> Result<(), RecordError> {
     // A job is described before its other steps are looked at, and the steps of a job follow each other.
     reported
         .sort_by_key(|it| (it.change.kind != ChangeKind::Created, it.change.lease_ms, it.change.kind, it.change.at_ms));

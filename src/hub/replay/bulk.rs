@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::super::access::Caller;
 use super::super::ledger::{LedgerFilter, collect};
 use super::super::name::random_name;
-use super::super::record::{Kept, OPEN_REPLAYS_MAX, RecordError, SavedReplay};
+use super::super::record::{Kept, OPEN_REPLAYS_MAX, RecordError};
 use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::super::views::Views;
-use super::document::{Replay, waiting};
+use super::document::{Replay, find, waiting};
 use super::ending::{note, unnoted};
 use super::order::{JOBS_MAX, read_bulk};
 use super::owner::{all as all_regions, picked, reached};
@@ -107,18 +107,4 @@ pub(super) async fn stop(hub: &Hub, caller: &Caller, id: &str) -> Result<Value, 
         hub.clock.sleep(STOP_PAUSE).await;
     }
     Err(Refusal::unchanged(RecordError::Contended))
-}
-
-/// A replay by its name.
-///
-/// Errors: 404 where there is none.
-pub(super) async fn find(hub: &Hub, id: &str) -> Result<(SavedReplay, Replay), Refusal> {
-    let saved = hub.record.replay(id).await?.ok_or_else(|| {
-        let message = "there is no such replay; `ojs-sidecar replays` lists those that there are".to_owned();
-        Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
-    })?;
-    match serde_json::from_str(&saved.document) {
-        Ok(replay) => Ok((saved, replay)),
-        Err(_) => Err(RecordError::Content("a replay of a later version").into()),
-    }
 }

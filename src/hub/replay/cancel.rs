@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::super::access::Caller;
 use super::super::audit::Entry;
 use super::super::copies::note_ended;
+use super::super::ledger;
 use super::super::record::RecordError;
 use super::super::replay_desk::CancelResult;
 use super::super::response::{OUTCOME_UNKNOWN, Refusal};
@@ -63,6 +64,9 @@ pub(super) async fn cancel(
     if is_of_here && state == CANCELLED {
         // The index of another region's jobs is that of its own hub.
         note_ended(hub, &region, (job_id, None), Some(&state)).await?;
+    }
+    if state == CANCELLED {
+        ledger::cancelled(hub, &region, job_id).await?;
     }
     noted.map_err(|error| {
         let message = format!("the job was cancelled, and the audit trail lacks the row that says so: {error}");

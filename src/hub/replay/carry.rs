@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::super::ledger::{self, NewJob};
 use super::super::name::random_uuid7;
 use super::super::record::{RecordError, ReplayJob, ReplayStep};
 use super::super::state::Hub;
@@ -252,6 +253,13 @@ impl Carrier<'_> {
 
     async fn replayed(&self, from: ReplayStep, job: ReplayJob, state: String) -> Result<Tried, RecordError> {
         let detail = Some(state).filter(|state| !state.is_empty());
+        let region = job.region.as_deref().and_then(|id| RegionId::parse(id).ok());
+        if let Some((region, id)) = region.zip(job.new_id.as_deref()) {
+            // Before the step: a kill in between repeats both.
+            let (priority, digest) = (self.replay.priority, job.digest.as_deref());
+            let new = NewJob { region: &region, id, replay_of: &job.job_id, priority, digest };
+            ledger::replayed(self.hub, &new).await?;
+        }
         self.advance(from, ReplayStep::Replayed, ReplayJob { detail, why: None, ..job }).await
     }
 

@@ -1,10 +1,13 @@
 //! A replay, as the record keeps it.
 
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::super::ledger::LedgerFilter;
-use super::super::record::{ReplayJob, ReplayStep, SavedReplay, StepCount};
+use super::super::record::{RecordError, ReplayJob, ReplayStep, SavedReplay, StepCount};
+use super::super::response::Refusal;
+use super::super::state::Hub;
 use super::order::ReplayOrder;
 use crate::base::RegionId;
 use crate::base::text::rfc3339;
@@ -150,6 +153,20 @@ pub(super) fn shown_job(it: &ReplayJob) -> Value {
         "job_id": it.job_id, "region": it.region, "step": it.step, "new_id": it.new_id, "digest": it.digest, "why": it.why,
         "note": it.detail, "at": rfc3339(it.changed_ms),
     })
+}
+
+/// A replay by its name.
+///
+/// Errors: 404 where there is none.
+pub(super) async fn find(hub: &Hub, id: &str) -> Result<(SavedReplay, Replay), Refusal> {
+    let saved = hub.record.replay(id).await?.ok_or_else(|| {
+        let message = "there is no such replay; `ojs-sidecar replays` lists those that there are".to_owned();
+        Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
+    })?;
+    match serde_json::from_str(&saved.document) {
+        Ok(replay) => Ok((saved, replay)),
+        Err(_) => Err(RecordError::Content("a replay of a later version").into()),
+    }
 }
 
 /// The jobs of an order, none of them begun.

@@ -2,7 +2,7 @@
 //!
 //! `owner` finds the region that has a job. `cancel` cancels one there. A replay is a row of the record, and so is each job that it is about,
 //! so that a hub which is killed is followed by another one where it was: `order` reads the orders, `document` is the row of a replay, `carry`
-//! takes one job from step to step, `single` and `bulk` answer operators, and `run` carries out what is open. Spec: source-job-orchestrator
+//! takes one job from step to step, `single` and `bulk` answer operators, `manifest` is the proof of a replay, and `run` carries out what is open. Spec: source-job-orchestrator
 //! §2, §4, §6.
 
 mod bulk;
@@ -11,6 +11,7 @@ mod carry;
 mod digest;
 mod document;
 mod ending;
+mod manifest;
 mod order;
 mod owner;
 mod run;
@@ -31,6 +32,8 @@ use super::response::{OUTCOME_UNKNOWN, Refusal};
 use super::state::Hub;
 use crate::ojs::query_text;
 use crate::replica::{TEXT_BYTES_MAX, is_text};
+pub use manifest::NotedManifest;
+pub(super) use manifest::show as show_manifest;
 pub(super) use run::run;
 pub(super) use shown::{list, show};
 

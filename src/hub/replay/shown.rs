@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::super::record::ReplayStep;
 use super::super::response::Refusal;
 use super::super::state::Hub;
-use super::bulk::find;
-use super::document::{Replay, shown_job};
+use super::document::{Replay, find, shown_job};
 use crate::ojs::query_text;
 
 /// Replays in one answer.

@@ -91,8 +91,8 @@ const TWO_WORDS: [[&str; 2]; 16] = [
 ];
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
-const OTHERS: &str = "$as_owner [ bash cat cd chown curl do docker done echo export for grep head install journalctl kill kubectl mkdir \
-                      openssl promtool rm sed systemctl systemd-sysusers tail tr true until wait";
+const OTHERS: &str = "$as_owner [ bash cat cd chown curl cut do docker done echo export for grep head install journalctl kill kubectl mkdir \
+                      openssl promtool rm sed systemctl systemd-sysusers tail tr true until wait while";
 
 /// Whether a block is one that is not run.
 pub fn is_excepted(block: &Block) -> bool {

@@ -22,6 +22,7 @@ pub const RUN: &[&str] = &[
     "docs/guide/kubernetes.md",
     "docs/guide/ledger.md",
     "docs/guide/outcomes.md",
+    "docs/guide/runbook.md",
     "docs/guide/running.md",
     "docs/guide/upgrading.md",
 ];
@@ -190,6 +191,38 @@ fn a_job_is_in_the_ledger_and_its_evidence_is_checked_as_the_guide_says() {
         "erased: 1 jobs of acme, the content of 3 records",
         "the ledger has no such job in this part",
         "3 records of 1 days are as they were signed, 3 of them withheld; 0 jobs",
+    ] {
+        assert!(said.has(expected), "{expected} is not in {}", said.all);
+    }
+}
+
+/// What the runbook is about: a tenant with two jobs that wait, and one that a lost worker has.
+const TROUBLE: &str = r#"
+enqueue() { curl -fs http://127.0.0.1:8080/ojs/v1/jobs -H 'content-type: application/json' -d "$1"; }
+enqueue '{"type":"invoice.send","args":[7],"options":{"queue":"mail"},"meta":{"tenant_id":"other"}}'
+curl -fs http://127.0.0.1:8080/ojs/v1/workers/fetch -H 'content-type: application/json' -d '{"queues":["mail"],"worker_id":"w1"}'
+for args in 1 2; do enqueue "{\"type\":\"invoice.send\",\"args\":[$args],\"options\":{\"queue\":\"mail\"},\"meta\":{\"tenant_id\":\"acme\"}}"; done
+until [ "$(ojs-sidecar ledger jobs $hub | grep -cE 'leased|enqueued')" = 3 ]; do sleep 0.2; done
+"#;
+
+#[test]
+fn an_operator_follows_the_runbook_as_it_is_written() {
+    let regions = "insecure_dev: true\nregions:\n  - { id: us-east-1, url: \"http://127.0.0.1:8081\" }\n  - { id: eu-west-1, url: \"http://127.0.0.1:8082\" }\naccess:";
+    let stage = of("docs/guide/ledger.md").remove(0).text.replacen("access:", regions, 1);
+    let stage = stage.replacen("scopes: [read, operate, audit]", "scopes: [read, operate, audit, quota, backfill]", 1);
+    let Some(said) = run("docs/guide/runbook.md", &format!("{stage}{TROUBLE}"), &[]) else { return };
+    assert_eq!(said.statuses(), ["503"], "the tenant is paused: {}", said.all);
+    let canceled = said.out.lines().filter(|line| line.contains(" canceled ") && line.contains(" acme ")).count();
+    assert_eq!((canceled, said.out.matches("in us-east-1: cancelled").count()), (2, 3), "{}", said.all);
+    for expected in [
+        r#""reason":"source_paused""#,
+        "acme    *     20000         500    delay",
+        "2 jobs at 20 a second",
+        "in us-east-1: leased",
+        "in us-east-1: replayed as ",
+        "in us-east-1: canceled",
+        "maintenance until ",
+        "ended: maintenance",
     ] {
         assert!(said.has(expected), "{expected} is not in {}", said.all);
     }

@@ -229,6 +229,20 @@ async fn a_replay_is_refused_where_the_arguments_are_not_those_of_the_ledger() {
     let (status, answer) = post(&stage, "ann", &path, &order).await;
     assert_eq!((status, &answer["job"]["step"]), (200, &json!("replayed")), "{answer}");
     assert_eq!(answer["job"]["digest"], copy["payloadDigest"], "the same bytes");
+    let new = answer["job"]["new_id"].as_str().unwrap();
+    let repeated = recorded(&stage, new, "enqueued").await;
+    assert_eq!(
+        (events(&repeated), &repeated["replayOf"], &repeated["priority"]),
+        (vec!["replayed"], &json!(id), &json!(100))
+    );
+    for member in ["jobType", "queue", "tenant", "bound", "payloadDigest"] {
+        assert_eq!(repeated[member], copy[member], "{member}");
+    }
+    let (status, answer) = post(&stage, "ann", &format!("/api/jobs/{new}/cancel"), &order).await;
+    assert_eq!((status, &answer["job"]["state"]), (200, &json!("cancelled")), "{answer}");
+    let cancelled = recorded(&stage, new, "canceled").await;
+    assert_eq!(events(&cancelled), ["replayed", "canceled"]);
+    assert_eq!(cancelled["history"][1]["record"]["reportedBy"], "hub");
     let digest = copy["payloadDigest"].as_str().unwrap().trim_start_matches("sha256:");
     let changed =
         format!("UPDATE ojs_hub_ledger_job SET document = replace(document, '{digest}', '{}')", "0".repeat(64));

@@ -12,7 +12,8 @@ use super::ledger::{get, recorded, reporting};
 use super::stage::{Hub, HubStage};
 use crate::support::{Ended, Process, Stage, command, pinned};
 
-const FILES: [&str; 5] = ["audit.jsonl", "history.jsonl", "history.sha256", "jobs.jsonl", "throttles.jsonl"];
+const FILES: [&str; 6] =
+    ["audit.jsonl", "history.jsonl", "history.sha256", "jobs.jsonl", "replays.jsonl", "throttles.jsonl"];
 
 /// A hub with a ledger and its sidecar.
 struct World {

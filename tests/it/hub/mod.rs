@@ -19,6 +19,7 @@ mod later;
 mod ledger;
 mod ledger_bundle;
 mod ledger_history;
+mod ledger_kills;
 mod limits;
 mod list_replicas;
 mod look_ups;

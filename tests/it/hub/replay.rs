@@ -4,6 +4,7 @@ mod bulk;
 mod cancel;
 mod filter;
 mod index;
+mod manifest;
 mod refused;
 
 use std::collections::BTreeMap;

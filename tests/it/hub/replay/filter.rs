@@ -28,9 +28,11 @@ fn settings(hubs: &HubStage, stage: &Stage, is_reached: impl Fn(&str) -> bool) -
 }
 
 /// A hub with a ledger that reaches all regions, and a sidecar that reports to it.
-async fn bed() -> (Bed, Hub, Process) {
+pub(super) async fn bed() -> (Bed, Hub, Process) {
     let mut hubs = HubStage::new("");
-    fs::write(hubs.path("audit.key"), KeyPair::generate_for(&PKCS_ED25519).unwrap().serialize_pem()).unwrap();
+    let pair = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+    fs::write(hubs.path("audit.key"), pair.serialize_pem()).unwrap();
+    fs::write(hubs.path("audit.pub"), pair.public_key_pem()).unwrap();
     let section = hubs.section("one").replace("hub: {", "hub: { report_jobs: true, ledger: metadata,");
     let stage = Setup::default().yaml(&section).stage().await;
     hubs.client("bea", "spiffe://test/ops/bea");
@@ -43,7 +45,7 @@ async fn bed() -> (Bed, Hub, Process) {
 }
 
 /// Enqueues jobs of a tenant, and returns their ids.
-async fn enqueued(sidecar: &Process, queue: &str, tenant: &str, count: usize) -> Vec<String> {
+pub(super) async fn enqueued(sidecar: &Process, queue: &str, tenant: &str, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for first in (0..count).step_by(AT_ONCE) {
         let job = |number: usize| {
@@ -60,7 +62,7 @@ async fn enqueued(sidecar: &Process, queue: &str, tenant: &str, count: usize) ->
 }
 
 /// A worker takes all jobs of a queue, and says of each that it has failed.
-async fn all_fail(sidecar: &Process, queue: &str) {
+pub(super) async fn all_fail(sidecar: &Process, queue: &str) {
     let fetch = json!({ "queues": [queue], "worker_id": "w1", "count": AT_ONCE }).to_string();
     loop {
         let leased = sidecar.client.post("/ojs/v1/workers/fetch", fetch.clone()).await.json();
@@ -78,7 +80,7 @@ async fn all_fail(sidecar: &Process, queue: &str) {
 }
 
 /// Waits until the ledger lists so many jobs that failed for good, of all tenants.
-async fn dead_lettered(bed: &Bed, count: usize) {
+pub(super) async fn dead_lettered(bed: &Bed, count: usize) {
     rises("the ledger has them as dead-lettered", count, async || {
         let (mut found, mut path) = (0, "/api/jobs?status=dead_lettered&limit=500".to_owned());
         loop {
@@ -92,7 +94,7 @@ async fn dead_lettered(bed: &Bed, count: usize) {
     .await;
 }
 
-fn order(filter: &Value, more: &Value) -> Value {
+pub(super) fn order(filter: &Value, more: &Value) -> Value {
     let mut body =
         json!({ "filter": filter, "backfill_reason": "bad release", "backfill_ticket": "OPS-7", "author": "bea" });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
