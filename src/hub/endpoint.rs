@@ -156,6 +156,11 @@ pub(super) enum Endpoint {
 /// The methods of a path where another one was asked for; none where the path does not exist.
 pub(super) type NoEndpoint = Option<&'static str>;
 
+/// Whether a path is `/api/replays/{id}/manifest`; a replay may have the name `manifest`.
+fn is_manifest(path: &str) -> bool {
+    path.strip_prefix(REPLAYS).is_some_and(|rest| rest.strip_suffix(MANIFEST).is_some_and(|id| !id.is_empty()))
+}
+
 impl Endpoint {
     /// The endpoint of a request.
     ///
@@ -226,7 +231,7 @@ impl Endpoint {
             "/api/limits/throttle" => &[(Method::POST, Self::Throttle)],
             "/api/quotas" => &[(Method::GET, Self::Quotas), (Method::PUT, Self::PutQuotas)],
             "/api/replays" => &[(Method::GET, Self::Replays), (Method::POST, Self::OrderReplay)],
-            _ if path.starts_with(REPLAYS) && path.ends_with(MANIFEST) => &[(Method::GET, Self::ReplayManifest)],
+            _ if is_manifest(path) => &[(Method::GET, Self::ReplayManifest)],
             _ if path.starts_with(REPLAYS) => &[(Method::GET, Self::Replay), (Method::DELETE, Self::StopReplay)],
             "/api/jobs" => &[(Method::GET, Self::LedgerJobs)],
             "/api/dashboard/metrics" => &[(Method::GET, Self::Dashboard)],
@@ -248,7 +253,7 @@ impl Endpoint {
         match path {
             "/api/quotas" => "GET, PUT",
             "/api/replays" => "GET, POST",
-            _ if path.starts_with(REPLAYS) && path.ends_with(MANIFEST) => "GET",
+            _ if is_manifest(path) => "GET",
             _ if path.starts_with(REPLAYS) => "GET, DELETE",
             _ if path.starts_with(TENANTS) => "DELETE",
             "/api/limits/throttle" => "POST",

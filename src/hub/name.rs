@@ -13,6 +13,14 @@ pub(super) fn random_uuid7(unix_ms: u64) -> String {
     federation_id(unix_ms, bits).to_string()
 }
 
+/// 128 random bits, in hex, which let the hash of a text say nothing about it.
+#[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
+pub(super) fn random_salt() -> String {
+    let mut salt = [0; 16];
+    rand::fill(&mut salt).expect("the machine has random bytes");
+    HEXLOWER.encode(&salt)
+}
+
 /// A name that nothing else has: 64 random bits.
 #[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
 pub(super) fn random_name() -> String {

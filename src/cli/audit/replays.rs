@@ -39,10 +39,37 @@ fn noted(folder: &Path, part: &HistoryPart) -> Result<Vec<NotedManifest>, String
     each_row(folder, part, &mut |row, _| {
         let noted = NotedManifest::read(&row.subject).filter(|_| row.action.ends_with("replay_ended"));
         // A hub that was killed behind the row writes it again.
-        all.extend(noted.filter(|it| known.insert(it.replay_id.clone())));
+        all.extend(noted.filter(|it| known.insert((it.replay_id.clone(), it.root.clone()))));
         Ok(())
     })?;
     Ok(all)
+}
+
+/// How much of the replays a bundle has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// The replays whose lines are there.
+    pub(super) whole: u64,
+    /// Those that the hub had dropped.
+    dropped: u64,
+    /// The lines that are withheld.
+    withheld: u64,
+}
+
+impl Counts {
+    /// The end of a sentence; empty without replays.
+    pub(super) fn shown(&self) -> String {
+        let Self { whole, dropped, withheld } = self;
+        match whole + dropped {
+            0 => String::new(),
+            _ => format!("; {whole} replays with {withheld} lines withheld, {dropped} dropped"),
+        }
+    }
+}
+
+/// The number of replays that have ended on these days, by the audit trail.
+pub(super) fn count(folder: &Path, part: &HistoryPart) -> Result<usize, String> {
+    noted(folder, part).map(|all| all.len())
 }
 
 /// Writes the manifests. Returns how many there are, without those that the hub has dropped; `None` where the hub has failed, and the reason is printed.
@@ -56,15 +83,24 @@ pub(super) fn export(folder: &Path, part: &HistoryPart, hub: &HubArgs) -> Result
     'replays: for it in &replays {
         let (mut tree, mut next) = (Tree::new(), Some("0".to_owned()));
         while let Some(cursor) = next.take() {
-            let path = format!("/api/replays/{}/manifest?cursor={cursor}{tenant}", path_segment(&it.replay_id));
+            let (id, root) = (path_segment(&it.replay_id), path_segment(&it.root));
+            let path = format!("/api/replays/{id}/manifest?root={root}&cursor={cursor}{tenant}");
             let Some(page) = order(To::Hub(hub), Method::GET, &path, |it| it["lines"].is_array()) else {
                 return Ok(None);
             };
+            if page[DROPPED] == true && tree.size() > 0 {
+                return Err(format!("{}: the hub has dropped this replay meanwhile: export again", it.replay_id));
+            }
             if page[DROPPED] == true {
                 writeln!(file, "{}", dropped(&it.replay_id)?).map_err(cannot)?;
                 continue 'replays;
             }
-            for line in list(&page["lines"]) {
+            let lines = list(&page["lines"]);
+            if tree.size() + lines.len() as u64 > it.jobs || lines.is_empty() && it.jobs > 0 {
+                let id = &it.replay_id;
+                return Err(format!("{id}: the hub sends other lines than the {} that the audit trail names", it.jobs));
+            }
+            for line in lines {
                 let (line, leaf) = exported(&it.replay_id, line)?;
                 writeln!(file, "{line}").map_err(cannot)?;
                 tree.push(leaf);
@@ -120,13 +156,13 @@ fn is_noted(it: &NotedManifest, tree: &Tree) -> Result<(), String> {
     Err(format!("the {} jobs of the replay {} are not those that the audit trail names", tree.size(), it.replay_id))
 }
 
-/// Checks the manifests by the rows of the audit trail. Returns how many there are, without those that the hub had dropped.
+/// Checks the manifests by the rows of the audit trail.
 ///
 /// Errors: the first mistake, with its line.
-pub(super) fn check(folder: &Path, part: &HistoryPart) -> Result<u64, String> {
+pub(super) fn check(folder: &Path, part: &HistoryPart) -> Result<Counts, String> {
     let file = File::open(folder.join(REPLAYS)).map_err(|error| format!("{REPLAYS}: {error}"))?;
     let (mut reader, mut number) = (BufReader::new(file), 0);
-    let (replays, mut count) = (noted(folder, part)?, 0);
+    let (replays, mut counts) = (noted(folder, part)?, Counts::default());
     'replays: for it in &replays {
         let (mut tree, first) = (Tree::new(), number + 1);
         while tree.size() < it.jobs {
@@ -134,8 +170,10 @@ pub(super) fn check(folder: &Path, part: &HistoryPart) -> Result<u64, String> {
             let line = read_line(&mut reader, REPLAYS, number)?;
             let line = line.ok_or_else(|| format!("{REPLAYS}: jobs of the replay {} are missing", it.replay_id))?;
             if number == first && line == dropped(&it.replay_id)? {
+                counts.dropped += 1;
                 continue 'replays;
             }
+            counts.withheld += u64::from(serde_json::from_str::<Withheld>(&line).is_ok());
             let leaf = read_leaf(&it.replay_id, &line);
             let id = &it.replay_id;
             tree.push(
@@ -143,10 +181,10 @@ pub(super) fn check(folder: &Path, part: &HistoryPart) -> Result<u64, String> {
             );
         }
         is_noted(it, &tree).map_err(|error| format!("{REPLAYS}: lines {first} to {number}: {error}"))?;
-        count += 1;
+        counts.whole += 1;
     }
     if read_line(&mut reader, REPLAYS, number + 1)?.is_some() {
         return Err(format!("{REPLAYS}: line {} and those behind it were added", number + 1));
     }
-    Ok(count)
+    Ok(counts)
 }

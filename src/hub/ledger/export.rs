@@ -89,7 +89,8 @@ fn withheld(row: &LedgerRow, here: Option<&RegionId>, tenant: Option<&str>) -> O
     tenant.is_some_and(|tenant| of_tenant != Some(tenant)).then_some("tenant")
 }
 
-/// Why a bundle has no line about a job: as for the rows of the job, which it may not have in a ledger that is younger. `job`: its id, and its region.
+/// Why a bundle has no line about a job: as for the rows of its copies, or `unknown` where the ledger has none. `job`: its id, and its region, where
+/// that is known.
 ///
 /// Errors: 404 without a ledger; the record's.
 pub(in crate::hub) async fn withheld_job(
@@ -99,19 +100,22 @@ pub(in crate::hub) async fn withheld_job(
 ) -> Result<Option<&'static str>, Refusal> {
     present(hub)?;
     let here = hub.index.as_ref().map(|index| index.settings.region.as_str());
-    // One that no region has was sent to none.
-    let Some(region) = region else { return Ok(tenant.map(|_| "tenant")) };
-    let copy = hub.record.ledger_job(job_id.to_owned()).await?.into_iter().find(|copy| copy.region == region);
-    let job = copy.as_ref().map(read_job).transpose()?;
-    if job.as_ref().is_some_and(|job| job.is_off) {
-        return Ok(Some("erased"));
+    let copies = hub.record.ledger_job(job_id.to_owned()).await?;
+    let mut is_known = false;
+    for copy in copies.iter().filter(|copy| region.is_none_or(|region| region == copy.region)) {
+        is_known = true;
+        let job = read_job(copy)?;
+        if job.is_off {
+            return Ok(Some("erased"));
+        }
+        if job.bound.unwrap_or(true) && here != Some(&copy.region) {
+            return Ok(Some("residency"));
+        }
+        if tenant.is_some() && tenant != job.tenant.as_deref() {
+            return Ok(Some("tenant"));
+        }
     }
-    let is_bound = job.as_ref().is_none_or(|job| job.bound.unwrap_or(true));
-    if is_bound && here != Some(region) {
-        return Ok(Some("residency"));
-    }
-    let of_tenant = job.and_then(|job| job.tenant);
-    Ok((tenant.is_some() && tenant != of_tenant.as_deref()).then_some("tenant"))
+    Ok((!is_known).then_some("unknown"))
 }
 
 fn pairs(query: &str) -> impl Iterator<Item = (&str, String)> {

@@ -1,5 +1,9 @@
 //! Which jobs of the ledger a question or an order is about.
 
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
 use super::super::record::{LedgerJob, LedgerQuery, RecordError};
 use super::super::response::Refusal;
 use super::super::state::Hub;
@@ -79,7 +83,7 @@ impl LedgerFilter {
         Ok(Some(job).filter(|job| !job.is_off && is_here && is_in && is_of))
     }
 
-    /// The members that are set, such as `status dead_lettered, tenant acme`: the same text for the same filter.
+    /// The members that are set, as JSON: the same text for the same filter.
     pub(in crate::hub) fn shown(&self) -> String {
         let time = |ms: u64, none: u64| (ms != none).then(|| rfc3339(ms));
         let members = [
@@ -90,8 +94,8 @@ impl LedgerFilter {
             ("from", time(self.from_ms, 0)),
             ("to", time(self.to_ms, TO_MS_MAX)),
         ];
-        let set = members.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?)));
-        set.collect::<Vec<_>>().join(", ")
+        let set = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
+        Value::Object(set.collect()).to_string()
     }
 }
 
@@ -111,13 +115,16 @@ pub(in crate::hub) async fn collect(
     max: usize,
 ) -> Result<Vec<(String, String)>, Refusal> {
     present(hub)?;
-    let (mut all, mut query) = (Vec::new(), filter.query(READ_AT_ONCE));
+    // A job that is described meanwhile may move to a place that is read later.
+    let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+    let mut query = filter.query(READ_AT_ONCE);
     for _ in 0..STATEMENTS_MAX {
         let part = hub.record.ledger_jobs(query.clone()).await?;
         let is_last = part.len() < READ_AT_ONCE;
         for saved in part {
-            if filter.taken(&saved)?.is_some() {
-                all.push((saved.job_id.clone(), saved.region.clone()));
+            let copy = || (saved.job_id.clone(), saved.region.clone());
+            if filter.taken(&saved)?.is_some() && known.insert(copy()) {
+                all.push(copy());
             }
             query.behind = Some((saved.enqueued_ms, saved.job_id, saved.region));
         }

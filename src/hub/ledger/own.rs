@@ -3,6 +3,7 @@
 use super::super::record::RecordError;
 use super::super::state::Hub;
 use super::filter::read_job;
+use super::job::Job;
 use super::take::{Reported, append};
 use crate::base::RegionId;
 use crate::replica::{Change, ChangeKind, JobFacts, OwnedDetails};
@@ -24,29 +25,31 @@ pub(in crate::hub) struct NewJob<'a> {
     pub(in crate::hub) digest: Option<&'a str>,
 }
 
-/// Keeps that the hub has cancelled a job; it is durable when this returns. A repetition adds nothing.
+/// Keeps that the hub has cancelled a job that the ledger knows, or may hear of yet because it is in the region of this hub; it is durable when this
+/// returns. A repetition adds nothing.
 ///
 /// Errors: it may have been kept.
 pub(in crate::hub) async fn cancelled(hub: &Hub, region: &RegionId, job_id: &str) -> Result<(), RecordError> {
     let Some(ledger) = &hub.ledger else { return Ok(()) };
+    let is_here = hub.index.as_ref().is_some_and(|index| index.settings.region == *region);
+    if !is_here && copy(hub, region, job_id).await?.is_none() {
+        return Ok(());
+    }
     let change = Change { state: Some("cancelled".to_owned()), ..step(hub, region, job_id, ChangeKind::Cancelled) };
     append(hub, ledger, vec![Reported { change, details: Some(OwnedDetails::default()) }], Some(BY_HUB)).await
 }
 
 /// Keeps a new job with the description of the first one; it is durable when this returns. Where the first one is kept out of the ledger, so is the
-/// new one. A repetition adds nothing.
+/// new one; where the ledger does not know it, the hub adds nothing. A repetition adds nothing.
 ///
 /// Errors: it may have been kept.
 pub(in crate::hub) async fn replayed(hub: &Hub, new: &NewJob<'_>) -> Result<(), RecordError> {
     let Some(ledger) = &hub.ledger else { return Ok(()) };
-    let copies = hub.record.ledger_job(new.replay_of.to_owned()).await?;
-    let first = copies.iter().find(|copy| copy.region == new.region.as_str());
-    let first = first.map(read_job).transpose()?;
+    let Some(first) = copy(hub, new.region, new.replay_of).await? else { return Ok(()) };
     let created = step(hub, new.region, new.id, ChangeKind::Created);
     let reported = match first {
-        Some(first) if first.is_off => Reported { change: created, details: None },
+        first if first.is_off => Reported { change: created, details: None },
         first => {
-            let first = first.unwrap_or_default();
             let digest = new.digest.and_then(|it| it.strip_prefix(SHA256)).map(str::to_owned);
             let details = OwnedDetails {
                 priority: Some(new.priority),
@@ -55,7 +58,7 @@ pub(in crate::hub) async fn replayed(hub: &Hub, new: &NewJob<'_>) -> Result<(), 
                 replay_of: Some(new.replay_of.to_owned()),
                 ..OwnedDetails::default()
             };
-            // Without a first job in the ledger, the new one is bound for all that is known.
+            // One that is known by its later steps alone may be bound.
             let bound = first.bound.unwrap_or(true);
             let (job_type, queue, tenant) = (first.job_type, first.queue, first.tenant);
             let job = Some(JobFacts { job_type, queue, tenant, bound, enqueued_ms: None });
@@ -63,6 +66,12 @@ pub(in crate::hub) async fn replayed(hub: &Hub, new: &NewJob<'_>) -> Result<(), 
         }
     };
     append(hub, ledger, vec![reported], Some(BY_HUB)).await
+}
+
+/// The copy of a job in a region. None where the ledger has none, or one that only a later version reads, so that it does not stand in the way.
+async fn copy(hub: &Hub, region: &RegionId, job_id: &str) -> Result<Option<Job>, RecordError> {
+    let copies = hub.record.ledger_job(job_id.to_owned()).await?;
+    Ok(copies.iter().find(|copy| copy.region == region.as_str()).and_then(|copy| read_job(copy).ok()))
 }
 
 fn step(hub: &Hub, region: &RegionId, job_id: &str, kind: ChangeKind) -> Change {

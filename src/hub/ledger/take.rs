@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 
 use super::super::ledger_desk::Ledger;
 use super::super::ledger_figures::{Subject, Taken};
 use super::super::ledger_step::Step;
+use super::super::name::random_salt;
 use super::super::record::{Kept, LedgerAppend, LedgerJob, LedgerName, LedgerRow, RecordError};
 use super::super::state::Hub;
 use super::job::Job;
@@ -155,7 +155,7 @@ impl Adding {
         self.known.insert(name.clone());
         let (none, number) = (OwnedDetails::default(), self.from + self.rows.len() as u64);
         let details = details.as_ref().unwrap_or(&none);
-        let row = HistoryRow::of(change, details, by, self.now_ms, salt());
+        let row = HistoryRow::of(change, details, by, self.now_ms, random_salt());
         let row = HistoryRow { day: super::row::day_text(self.day), number, ..row };
         let Ok(line) = row.line() else {
             debug_assert!(false, "texts and numbers are always written");
@@ -197,14 +197,6 @@ impl Adding {
         let Self { change, day, from, rows, erased, .. } = self;
         LedgerAppend { change, day, from, rows, jobs, erased }
     }
-}
-
-/// Bits that nothing else has, in hex.
-#[expect(clippy::expect_used, reason = "a machine without random bytes could not open a TLS connection either")]
-fn salt() -> String {
-    let mut salt = [0; 16];
-    rand::fill(&mut salt).expect("the machine has random bytes");
-    HEXLOWER.encode(&salt)
 }
 
 #[cfg(test)]

@@ -40,16 +40,18 @@ pub(super) async fn order(hub: &Hub, caller: &Caller, query: &str, body: &[u8]) 
     if open as u64 >= OPEN_REPLAYS_MAX {
         return Err(too_many());
     }
-    let rows = match order.filter.clone() {
+    let filter = order.filter.clone().map(|filter| LedgerFilter { region: region.clone(), ..filter });
+    let rows = match &filter {
         None => waiting(order.jobs.iter().map(|id| (id.clone(), None))),
         Some(filter) => {
-            let jobs = picked_by(hub, views, &LedgerFilter { region: region.clone(), ..filter }).await?;
+            let jobs = picked_by(hub, views, filter).await?;
             order.jobs = jobs.iter().map(|(id, _)| id.clone()).collect();
             waiting(jobs.into_iter().map(|(id, region)| (id, Some(region))))
         }
     };
     let id = order.name.clone().unwrap_or_else(random_name);
     let replay = Replay::new(id, &order, (region, true), (&caller.name, None), hub.clock.unix_ms());
+    let replay = Replay { filter: filter.as_ref().map(LedgerFilter::shown), ..replay };
     // In the trail before it begins: no replay is unaccounted for.
     note(hub, &replay, &caller.name, "replay_ordered", replay.subject()).await.map_err(|error| unnoted(&error))?;
     if let Some(first) = add(hub, &order, &replay, rows).await? {

@@ -51,7 +51,7 @@ pub(super) async fn cancel(
     let (result, shown) = carry_out(hub, views, &region, job_id).await;
     let word = match &result {
         Ok(_) => CancelResult::Cancelled,
-        Err(Failed::Refused(..)) => CancelResult::Refused,
+        Err(Failed::Refused(..) | Failed::Before(_)) => CancelResult::Refused,
         Err(Failed::Unknown(_)) => CancelResult::Unknown,
     };
     hub.replays.note_cancelled(word);
@@ -59,15 +59,15 @@ pub(super) async fn cancel(
     event::hub_job_cancelled(job_id, region.as_str(), word.as_str(), [reason, ticket, author]);
     let shown_as = result.as_ref().map_or(word.as_str(), |state| if state.is_empty() { word.as_str() } else { state });
     let noted = note(hub, caller, &grounds, "job_cancel_ended", format!("{subject}: {shown_as}")).await;
+    let is_cancelled = matches!(&result, Ok(state) if state == CANCELLED) || matches!(result, Err(Failed::Before(_)));
+    // Also what an earlier order has done, whose hub was killed behind it.
+    let kept = if is_cancelled { keep(hub, &region, job_id).await } else { Ok(()) };
     let state = result.map_err(|failed| failed.refusal(&region))?;
-    let is_of_here = hub.index.as_ref().is_some_and(|index| index.settings.region == region);
-    if is_of_here && state == CANCELLED {
-        // The index of another region's jobs is that of its own hub.
-        note_ended(hub, &region, (job_id, None), Some(&state)).await?;
-    }
-    if state == CANCELLED {
-        ledger::cancelled(hub, &region, job_id).await?;
-    }
+    kept.map_err(|error| {
+        let message =
+            format!("the job was cancelled, and index and ledger do not have that yet ({error}): send the order again");
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message)
+    })?;
     noted.map_err(|error| {
         let message = format!("the job was cancelled, and the audit trail lacks the row that says so: {error}");
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message)
@@ -84,8 +84,21 @@ pub(super) async fn cancel(
     Ok(json!({ "job": job, "durable": hub.record.is_durable() }))
 }
 
+/// Keeps that a job is cancelled, in the index of its region and in the ledger.
+///
+/// Errors: the record's; the order can be repeated.
+async fn keep(hub: &Hub, region: &RegionId, job_id: &str) -> Result<(), RecordError> {
+    if hub.index.as_ref().is_some_and(|index| index.settings.region == *region) {
+        // The index of another region's jobs is that of its own hub.
+        note_ended(hub, region, (job_id, None), Some(CANCELLED)).await?;
+    }
+    ledger::cancelled(hub, region, job_id).await
+}
+
 /// Why a job was not cancelled.
 enum Failed {
+    /// It was cancelled before; more about it.
+    Before(String),
     /// Its region refuses, with this status; more about it.
     Refused(StatusCode, String),
     /// Its region does not say; why.
@@ -99,7 +112,7 @@ impl Failed {
                 let message = format!("{region} does not have this job any more; nothing was cancelled");
                 Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
             }
-            Self::Refused(_, why) => {
+            Self::Refused(_, why) | Self::Before(why) => {
                 let message = format!("{region} does not cancel this job: {why}");
                 Refusal::new(StatusCode::CONFLICT, "cancel_refused", message)
             }
@@ -144,6 +157,9 @@ async fn carry_out(
         }
         (Err(None), Word::Has { state, .. }) if !state.is_empty() => {
             Failed::Unknown(format!("{region} shows it as {state}"))
+        }
+        (Err(Some((status, code))), Word::Has { state, .. }) if state == CANCELLED => {
+            Failed::Before(format!("it answers {} {code}, and the job is {state} there", status.as_u16()))
         }
         (Err(Some((status, code))), Word::Has { state, .. }) => {
             Failed::Refused(status, format!("it answers {} {code}, and the job is {state} there", status.as_u16()))

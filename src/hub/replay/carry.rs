@@ -104,6 +104,15 @@ impl Carrier<'_> {
         {
             return Ok(tried);
         }
+        if self.replay.filter.is_some() && self.replay.region.is_none() {
+            // A filter finds a copy, and the job may have been done by another one.
+            let copies = self.hub.record.ledger_job(job.job_id.clone()).await?;
+            if copies.len() > 1 {
+                let regions = copies.into_iter().filter_map(|copy| RegionId::parse(&copy.region).ok()).collect();
+                let several = NoOwner::Several(regions);
+                return self.refuse(ReplayStep::Waiting, job, several.word(), several.message()).await;
+            }
+        }
         let region = known.or_else(|| self.replay.region.clone());
         match find(self.hub, self.views, &job.job_id, region.as_ref()).await? {
             Ok(owner) => self.go_on(job, owner).await,

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::ledger::LedgerFilter;
+use super::super::name::random_salt;
 use super::super::record::{RecordError, ReplayJob, ReplayStep, SavedReplay, StepCount};
 use super::super::response::Refusal;
 use super::super::state::Hub;
@@ -39,9 +39,15 @@ pub(super) struct Replay {
     pub(super) per_second: u32,
     /// The number of its jobs.
     pub(super) jobs: u64,
-    /// The filter over the ledger that picked them, as text.
+    /// The filter over the ledger that picked them, as JSON.
     #[serde(default)]
     pub(super) filter: Option<String>,
+    /// Random bits, in hex, of which each line of its manifest has some of its own; none for one of an earlier version, which has no manifest.
+    #[serde(default)]
+    pub(super) salt: Option<String>,
+    /// The root of its manifest, once it has ended.
+    #[serde(default)]
+    pub(super) manifest: Option<String>,
     /// Why it does not go on; none while it does.
     pub(super) trouble: Option<String>,
     /// When it was ordered. Units: milliseconds since the Unix epoch.
@@ -80,7 +86,9 @@ impl Replay {
             priority: order.priority,
             per_second: order.per_second,
             jobs: order.jobs.len() as u64,
-            filter: order.filter.as_ref().map(LedgerFilter::shown),
+            filter: None,
+            salt: Some(random_salt()),
+            manifest: None,
             trouble: None,
             began_ms: now_ms,
             ended_ms: None,

@@ -7,7 +7,7 @@ use super::super::record::{Kept, RecordError, ReplayStep};
 use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::document::Replay;
-use super::manifest::noted;
+use super::manifest::{NotedManifest, noted};
 use crate::telemetry::event;
 
 /// Adds a row about a replay to the audit trail. `by`: the client that asked for it, or the hub's own word.
@@ -60,10 +60,12 @@ pub(super) async fn finish(hub: &Hub, replay: &Replay, version: u64) -> Result<b
     } else {
         ("job_replay_ended", result_of_one(hub, replay).await?)
     };
-    let subject = format!("{result}{}", noted(hub, &replay.id).await?);
-    note(hub, replay, &replay.caller, action, subject).await?;
+    let noted = noted(hub, replay).await?;
+    let suffix = noted.as_ref().map(NotedManifest::suffix).unwrap_or_default();
+    note(hub, replay, &replay.caller, action, format!("{result}{suffix}")).await?;
     let ended_ms = Some(hub.clock.unix_ms());
-    let ended = Replay { ended_ms, counts, trouble: None, runner: None, ..replay.clone() };
+    let manifest = noted.map(|it| it.root);
+    let ended = Replay { ended_ms, counts, trouble: None, runner: None, manifest, ..replay.clone() };
     let kept = hub.record.change_replay(ended.saved(version)).await?;
     if kept == Kept::Kept {
         event::hub_replay_ended(&replay.id, &result);

@@ -62,9 +62,11 @@ async fn a_bundle_has_the_manifests_of_replays_and_names_each_change_of_them() {
     assert_eq!(read[3]["replay_id"], single["replay"]["id"]);
     let whole = bed.hubs.path("whole");
     let (holds, said) = verified(&bed, &whole);
-    assert!(holds && said.contains("jobs, 2 replays"), "{said}");
+    assert!(holds && said.contains("jobs; 2 replays with 0 lines withheld, 0 dropped"), "{said}");
 
-    // What another bundle has of it for one tenant.
+    assert!(read.iter().all(|line| line["salt"].as_str().is_some_and(|salt| salt.len() == 32)), "{lines:?}");
+
+    // A bundle of one tenant has hashes of the others.
     let of_acme = exported(&bed, "acme", &["--tenant", "acme"]).await;
     assert_eq!(withheld(&of_acme).iter().filter(|it| it.as_deref() == Some("tenant")).count(), 1, "{of_acme:?}");
     assert_eq!(of_acme.iter().filter(|line| lines.contains(line)).count(), 3);
