@@ -11,6 +11,7 @@
 mod dashboard;
 mod detail;
 mod digest;
+mod end;
 mod export;
 mod heads;
 mod job;
@@ -24,6 +25,7 @@ mod take;
 pub(super) use dashboard::{count_depth, feed as dashboard_feed, metrics as dashboard};
 pub(super) use detail::detail;
 pub(super) use digest::payload_digests;
+pub(super) use end::end_of;
 pub(super) use export::{days, history};
 pub(super) use heads::{head, sign_days};
 pub use job::Status as JobStatus;

@@ -31,6 +31,7 @@ use super::response::{OUTCOME_UNKNOWN, Refusal};
 use super::state::Hub;
 use crate::ojs::query_text;
 use crate::replica::{TEXT_BYTES_MAX, is_text};
+pub(super) use order::read_grounds;
 pub(super) use run::run;
 pub(super) use shown::{list, show};
 
