@@ -112,7 +112,7 @@ async fn begin(hub: &Hub, incident: &Incident, errand: Errand) -> Result<(), Rec
     Ok(())
 }
 
-/// Changes an incident, whoever else does meanwhile. `change` returns whether there is something to change.
+/// Changes an incident, also where another hub does meanwhile. `change` returns whether there is something to change.
 pub(super) async fn change(hub: &Hub, id: &str, change: impl Fn(&mut Incident) -> bool) -> Result<bool, RecordError> {
     for _ in 0..CHANGES_MAX {
         let Some(mut incident) = hub.record.incident(id).await?.as_ref().and_then(Incident::read) else {

@@ -118,7 +118,7 @@ pub(in crate::hub) async fn close(hub: &Hub, caller: &Caller, id: &str, body: &[
     hub.breakers.noted.notify_one();
     let incident = find(hub, id).await?;
     let row = Incident { content: incident.content.clone(), ..incident.clone() };
-    let noted = one_row(hub, row).await;
+    let noted = Box::pin(one_row(hub, row)).await;
     hub.breakers.owed.notify_one();
     noted?;
     Ok(json!({ "incident": incident.shown(true), "durable": hub.record.is_durable() }))

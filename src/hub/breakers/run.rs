@@ -54,7 +54,7 @@ pub(in crate::hub) async fn run(hub: &Hub) {
 async fn round(hub: &Hub) -> Result<(), RecordError> {
     let (desk, now_ms) = (&hub.breakers, hub.clock.unix_ms());
     let mut went = desk.take_went();
-    let result = look(hub, &mut went, now_ms).await;
+    let result = look(hub, &went, now_ms).await;
     // A job that the record has not taken is tried again with the next round, until its permission is over.
     let open = desk.open();
     let is_awaited = |name: &str| {
@@ -67,7 +67,7 @@ async fn round(hub: &Hub) -> Result<(), RecordError> {
     result
 }
 
-async fn look(hub: &Hub, went: &mut Vec<(String, ProbeJob)>, now_ms: u64) -> Result<(), RecordError> {
+async fn look(hub: &Hub, went: &[(String, ProbeJob)], now_ms: u64) -> Result<(), RecordError> {
     let desk = &hub.breakers;
     let recent = hub.record.incidents(IncidentQuery::Recent(BreakerDesk::since_ms(now_ms))).await?;
     let (mut open, mut stopped) = (Vec::new(), Vec::new());

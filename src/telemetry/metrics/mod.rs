@@ -166,8 +166,7 @@ impl Metrics {
     pub fn of(scope: Scope<'_>, regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
         let registry = Registry::new();
         let families = Families { registry: &registry };
-        let requests = families.counters(&family::REQUESTS);
-        let overhead = families.histograms(&family::OVERHEAD);
+        let (requests, overhead) = (families.counters(&family::REQUESTS), families.histograms(&family::OVERHEAD));
         let refusals = families.counters(&family::REFUSALS);
         let (rejected, reloads) = (families.counters(&family::REJECTED_HEADS), families.counters(&family::RELOADS));
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
