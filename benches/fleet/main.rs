@@ -161,6 +161,7 @@ impl Fleet {
             status: Box::new(self.status(number, &journal)),
             reports: Box::new(self.reports(number)),
             granting: Granting::default(),
+            breakers: Arc::default(),
             quoting: Rc::new(Quoting::new(Arc::default(), clock.now())),
             clock,
             draw: Random::default().draw(),

@@ -158,6 +158,7 @@ fn link(
         }),
         reports: Box::new(reports),
         granting: granting(shared),
+        breakers: Arc::clone(&shared.breakers),
         quoting: Rc::new(Quoting::new(Arc::clone(&shared.quotas), world.clock.now())),
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
         bodies: (!shared.replicated.is_empty()).then(|| Arc::clone(&shared.bodies)),

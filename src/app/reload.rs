@@ -1,7 +1,5 @@
-//! Taking changes without a restart: the configuration, and the files that it names.
-//!
-//! A change in a watched folder, a SIGHUP, or the slow poll: each leads to the same look at everything, compared by
-//! content. A configuration or an identity that cannot be used changes only the reports about it.
+//! Taking changes without a restart: the configuration, and the files that it names. A change in a watched folder, a SIGHUP, or the slow poll:
+//! each leads to the same look at everything, compared by content. One that cannot be used changes only the reports about it.
 
 mod discovered;
 mod lookups;
@@ -243,6 +241,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         asking: asking(None, &config, &world.clock, &metrics),
         drills: Arc::default(),
         quotas: Arc::default(),
+        breakers: Arc::default(),
         lags: Arc::default(),
         rations: Arc::new(Rations::new(world.clock.clone())),
         running: Running::default(),
@@ -294,6 +293,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         asking: asking(old.asking.as_ref(), &config, &clock, &metrics),
         drills: Arc::clone(&old.drills),
         quotas: Arc::clone(&old.quotas),
+        breakers: Arc::clone(&old.breakers),
         lags: Arc::clone(&old.lags),
         rations: Arc::clone(&old.rations),
         running: old.running.clone(),

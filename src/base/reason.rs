@@ -84,6 +84,8 @@ words! {
         SourcePaused = "source_paused",
         /// The quota of the job has no token for it.
         QuotaExceeded = "quota_exceeded",
+        /// A breaker has stopped the type of the job.
+        TypeStopped = "type_stopped",
         /// The process is about to end.
         Draining = "draining",
         /// The call has passed as many sidecars as it may.
@@ -261,6 +263,9 @@ reasons! {
         QuotaExceeded = "quota_exceeded" in QuotaExceeded:
             "as many jobs of its tenant and type have started as a quota of the hub permits, `details.quota` names it; nothing was sent: send it \
              again after `Retry-After`",
+        TypeStopped = "type_stopped" in TypeStopped:
+            "the jobs of its type and tenant fail too often and are stopped by the hub, `details.breaker` names them, and this one cannot be delayed; \
+             nothing was sent: send it again after `Retry-After`",
     }
     REQUEST_HEADER_FIELDS_TOO_LARGE InvalidRequest {
         HeadTooLarge = "head_too_large": "over `limits.head_bytes` or `limits.headers`",

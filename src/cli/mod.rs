@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `quotas`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `incidents`, `quotas`, `why`, `route`, `healthcheck`, `await`, `log-level`,
 //! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -14,6 +14,7 @@ mod exit;
 mod fleet;
 mod healthcheck;
 mod hub;
+mod incidents;
 mod job;
 mod ledger;
 mod load;
@@ -57,6 +58,7 @@ use audit::AuditCommand;
 use demo::{DemoArgs, RegionArgs};
 use drill::{DrillArgs, DrillsArgs};
 use exit::{DONE, FAILED};
+use incidents::IncidentsArgs;
 use ledger::LedgerArgs;
 use pools::PoolsArgs;
 use promote::{PromoteArgs, PromotionsArgs};
@@ -118,6 +120,8 @@ enum Command {
     Scheduling(SchedulingArgs),
     /// Put a pool of workers at a hub for all its sidecars, delete it, or show those that were put there
     Pools(PoolsArgs),
+    /// Show the incidents of stopped job types at a hub, or close one
+    Incidents(IncidentsArgs),
     /// Show or put the quotas of tenants and job types at a hub
     Quotas(QuotasArgs),
     /// Ask a running sidecar how a job was routed, and why
@@ -216,6 +220,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Regions(arguments) => regions::regions(&arguments),
         Command::Pools(arguments) => pools::pools(&arguments),
         Command::Ledger(arguments) => ledger::ledger(&arguments),
+        Command::Incidents(arguments) => incidents::incidents(&arguments),
         Command::Quotas(arguments) => quotas::quotas(&arguments),
         Command::Scheduling(arguments) => scheduling::scheduling(&arguments),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {

@@ -1,6 +1,7 @@
 //! The connection of a sidecar to its hub.
 
 mod bodies;
+mod breakers;
 mod changes;
 mod drill;
 mod figures;
@@ -23,6 +24,7 @@ use http::{HeaderValue, Method};
 use http_body_util::BodyExt as _;
 use tokio::sync::Notify;
 
+use super::breakers::WITH_BREAKERS;
 use super::connect::connect;
 use super::events::Events;
 use super::failure::Failure;
@@ -43,7 +45,7 @@ use crate::ojs::path_segment;
 use crate::policy::Figures;
 use crate::region::discovery::{Discovered, Look};
 use crate::region::views::HubViews;
-use crate::region::{Drills, FigureQuestions, Registry, RouteQuestions};
+use crate::region::{Breakers, Drills, FigureQuestions, Registry, RouteQuestions};
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
@@ -85,6 +87,8 @@ pub struct Link {
     pub granting: Granting,
     /// The quotas that this sidecar keeps to.
     pub quoting: Rc<Quoting>,
+    /// The job types that the hub has stopped.
+    pub breakers: Arc<Breakers>,
     /// The changes of jobs that the hub lacks; none where this sidecar reports none.
     pub outbox: Option<Arc<Outbox>>,
     /// The bytes of jobs that the hub lacks; none where this sidecar reports none.
@@ -180,6 +184,7 @@ impl Link {
             if is_round && !std::mem::take(&mut was_followed) {
                 self.granting.hub_lost(self.clock.now());
                 self.quoting.hub_lost();
+                self.breakers.hub_lost();
             }
             self.lost(&error);
             self.replica.set(self.replica.get().wrapping_add(1));
@@ -308,7 +313,7 @@ impl Link {
         if self.discovered.is_some() {
             request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(WITH_REGIONS));
         }
-        for word in [WITH_POOLS, WITH_DRILLS, WITH_QUOTAS] {
+        for word in [WITH_POOLS, WITH_DRILLS, WITH_QUOTAS, WITH_BREAKERS] {
             request.headers_mut().append(FEED_HEADER, HeaderValue::from_static(word));
         }
         self.quoting.feed_begins();
@@ -349,6 +354,7 @@ impl Link {
             ("regions", _) => self.take_regions(data),
             ("pools", _) => self.take_pools(data),
             ("quotas", _) => self.take_quotas(data),
+            ("breakers", _) => self.take_breakers(data),
             ("drill", _) => self.take_drill(data),
             _ => {}
         }

@@ -15,6 +15,7 @@
 //! Plane: control.
 
 mod bodies;
+mod breakers;
 mod changes;
 mod connect;
 mod events;
@@ -35,6 +36,7 @@ mod status;
 mod views;
 
 pub use bodies::{BODIES_REQUEST_BYTES_MAX, BodiesRequest, NO_BODIES};
+pub use breakers::{FeedBreakers, WITH_BREAKERS};
 pub use changes::{CHANGES_BYTES_MAX, ChangesRequest};
 pub use figures::{FIGURES_BYTES_MAX, FiguresReport};
 pub use grant::{

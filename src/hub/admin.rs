@@ -110,6 +110,9 @@ fn metrics(hub: &Hub) -> String {
     if let Some(ledger) = &hub.ledger {
         ledger_metrics::write(&ledger.figures, &mut out);
     }
+    if hub.breakers.is_on() {
+        hub.breakers.metrics(&mut out);
+    }
     if hub.views.is_some() {
         hub.replays.metrics(&mut out);
     }

@@ -15,10 +15,11 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::audit_heads;
 use super::bodies;
+use super::breakers;
 use super::copies;
 use super::credentials::{Certificate, caller};
 use super::drill;
-use super::endpoint::{DRILLS, Endpoint, JOBS, LEDGER_JOBS, MANIFEST, POOLS, PROMOTIONS, REGIONS, REPLAYS, TENANTS};
+use super::endpoint::{DRILLS, Endpoint, INCIDENTS, JOBS, LEDGER_JOBS, MANIFEST, POOLS, PROMOTIONS, REGIONS, REPLAYS, TENANTS};
 use super::feed::{self, Wants};
 use super::figures;
 use super::fleet::Refused;
@@ -39,7 +40,9 @@ use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
 use super::switches;
-use crate::fleet::{FEED_HEADER, Status, WITH_DRILLS, WITH_POOLS, WITH_QUOTAS, WITH_REGIONS, WITH_VIEWS, is_name};
+use crate::fleet::{
+    FEED_HEADER, Status, WITH_BREAKERS, WITH_DRILLS, WITH_POOLS, WITH_QUOTAS, WITH_REGIONS, WITH_VIEWS, is_name,
+};
 use crate::net::origin::Page;
 use crate::switch::Version;
 
@@ -160,6 +163,8 @@ async fn answered(
             document(&replay::show_manifest(&hub, id.strip_suffix(MANIFEST).unwrap_or(id), &query).await?)
         }
         Endpoint::Replay => document(&replay::show(&hub, last(head.uri.path(), REPLAYS), &query).await?),
+        Endpoint::Incidents => document(&breakers::list(&hub, &query).await?),
+        Endpoint::Incident => document(&breakers::show(&hub, last(head.uri.path(), INCIDENTS), &query).await?),
         Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
         _ => document(&ordered(&hub, endpoint, caller, (head.uri.path(), query), body).await?),
     })
@@ -218,6 +223,10 @@ async fn carry_out(
         Endpoint::StopDrill => drill::stop(hub, &caller, last(&path, DRILLS)).await,
         _ if !query.is_empty() => {
             Err(Refusal::bad_request("expected no query: the members of the body say it all".to_owned()))
+        }
+        Endpoint::CloseIncident => {
+            let id = last(&path, INCIDENTS).trim_end_matches("/close");
+            Box::pin(breakers::close(&hub, &caller, id, &body)).await
         }
         _ => switches::throttle(hub, &caller, &body).await,
     }
@@ -280,6 +289,7 @@ async fn opened_feed(
         pools: wants(WITH_POOLS),
         drills: wants(WITH_DRILLS),
         quotas: wants(WITH_QUOTAS),
+        breakers: wants(WITH_BREAKERS),
     };
     Ok(events(feed::body(hub, caller, name, known, wants)))
 }

@@ -34,6 +34,9 @@ pub(super) const REPLAYS: &str = "/api/replays/";
 /// Behind the name of a replay: its manifest.
 pub(super) const MANIFEST: &str = "/manifest";
 
+/// Before the name of an incident in a path.
+pub(super) const INCIDENTS: &str = "/api/incidents/";
+
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -151,6 +154,12 @@ pub(super) enum Endpoint {
     Audit,
     /// `GET /v1/hub/audit/head`: a signed head of the audit trail.
     AuditHead,
+    /// `GET /api/incidents`: the incidents of breakers of job types.
+    Incidents,
+    /// `GET /api/incidents/ID`: one of them.
+    Incident,
+    /// `POST /api/incidents/ID/close`: closes one, and its breaker.
+    CloseIncident,
 }
 
 /// The methods of a path where another one was asked for; none where the path does not exist.
@@ -234,6 +243,9 @@ impl Endpoint {
             _ if is_manifest(path) => &[(Method::GET, Self::ReplayManifest)],
             _ if path.starts_with(REPLAYS) => &[(Method::GET, Self::Replay), (Method::DELETE, Self::StopReplay)],
             "/api/jobs" => &[(Method::GET, Self::LedgerJobs)],
+            "/api/incidents" => &[(Method::GET, Self::Incidents)],
+            _ if path.starts_with(INCIDENTS) && path.ends_with("/close") => &[(Method::POST, Self::CloseIncident)],
+            _ if path.starts_with(INCIDENTS) => &[(Method::GET, Self::Incident)],
             "/api/dashboard/metrics" => &[(Method::GET, Self::Dashboard)],
             "/api/dashboard/feed" => &[(Method::GET, Self::DashboardFeed)],
             "/api/ledger/days" => &[(Method::GET, Self::LedgerDays)],
@@ -257,7 +269,7 @@ impl Endpoint {
             _ if path.starts_with(REPLAYS) => "GET, DELETE",
             _ if path.starts_with(TENANTS) => "DELETE",
             "/api/limits/throttle" => "POST",
-            _ if path.ends_with("/cancel") || path.ends_with("/replay") => "POST",
+            _ if ["/cancel", "/replay", "/close"].iter().any(|end| path.ends_with(end)) => "POST",
             _ => "GET",
         }
     }
@@ -273,7 +285,7 @@ impl Endpoint {
             Self::Changes => CHANGES_BYTES_MAX,
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
             Self::Route => QUESTION_BYTES_MAX,
-            Self::Throttle | Self::CancelJob | Self::ReplayJob => ThrottleRequest::BYTES_MAX,
+            Self::Throttle | Self::CancelJob | Self::ReplayJob | Self::CloseIncident => ThrottleRequest::BYTES_MAX,
             Self::OrderReplay => REPLAY_BYTES_MAX,
             Self::TakeDrill => DrillReport::BYTES_MAX,
             Self::PutRegion => PUT_REGION_BYTES_MAX,
@@ -313,7 +325,9 @@ impl Endpoint {
             | Self::Dashboard
             | Self::DashboardFeed
             | Self::Replays
-            | Self::Replay => Need::Operator(Scope::Read),
+            | Self::Replay
+            | Self::Incidents
+            | Self::Incident => Need::Operator(Scope::Read),
             Self::SetSwitch
             | Self::EndSwitch
             | Self::Throttle
@@ -327,7 +341,8 @@ impl Endpoint {
             | Self::DeletePool
             | Self::ForgetTenant
             | Self::CancelJob
-            | Self::ReplayJob => Need::Operator(Scope::Operate),
+            | Self::ReplayJob
+            | Self::CloseIncident => Need::Operator(Scope::Operate),
             Self::OrderReplay | Self::StopReplay => Need::Operator(Scope::Backfill),
             Self::PutQuotas => Need::Operator(Scope::Quota),
             Self::LedgerDays

@@ -4,7 +4,8 @@
 //! version already, and after each change; for a sidecar that wants them, an event `views` with [`crate::region::views::FeedViews`] as its data
 //! whenever a region was probed or polled; for one that discovers regions by its hub, an event `regions` with
 //! [`crate::region::discovery::FeedRegions`] at the beginning, after each change of them, and every few seconds; for one that wants them, an event
-//! `pools` with [`crate::fleet::FeedPools`], and `quotas` with [`crate::fleet::FeedQuotas`], at the beginning and after each change of them; for one that takes part in failover drills, an event `drill` with
+//! `pools` with [`crate::fleet::FeedPools`], and `quotas` with [`crate::fleet::FeedQuotas`], at the beginning and after each change of them, as is
+//! `breakers` with [`FeedBreakers`]; for one that takes part in failover drills, an event `drill` with
 //! [`FeedDrill`] at the beginning and after each change of the drill; in between a comment, or an event `lags` with [`crate::replica::FeedLags`] where the hub keeps an index, so
 //! that the sidecar knows that the hub is there.
 
@@ -19,7 +20,9 @@ use http_body_util::StreamBody;
 use tokio::sync::watch;
 
 use super::access::Caller;
+use super::breakers::stopped_for;
 use super::drill_desk::Latest;
+use super::incident::Incident;
 use super::put_pools::PutPools;
 use super::put_quotas::PutQuotas;
 use super::record::State;
@@ -27,6 +30,7 @@ use super::registry::PutRegions;
 use super::response::Body;
 use super::state::Hub;
 use super::views::Made;
+use crate::fleet::FeedBreakers;
 use crate::region::discovery::{FeedRegion, FeedRegions};
 use crate::switch::{FeedDrill, FeedSwitches, Version};
 
@@ -49,6 +53,8 @@ pub(super) struct Wants {
     pub(super) drills: bool,
     /// The quotas that were put at this hub.
     pub(super) quotas: bool,
+    /// The job types that breakers have stopped.
+    pub(super) breakers: bool,
 }
 
 /// The last event about regions: none before the first one.
@@ -76,6 +82,10 @@ struct Feed {
     named: Option<Option<Arc<PutPools>>>,
     /// The last event about quotas, none before the first one; none where the sidecar wants none.
     quotas: Option<Option<Arc<PutQuotas>>>,
+    /// The open incidents; none where the sidecar wants no stopped types.
+    breakers: Option<watch::Receiver<Arc<Vec<Incident>>>>,
+    /// The last event about stopped types.
+    stopped: Option<FeedBreakers>,
     /// The last drill; none where the sidecar takes part in none.
     drills: Option<watch::Receiver<Option<Arc<Latest>>>>,
     /// The drill that the last event about one named, none before the first one; and for none of them, the inner one.
@@ -87,6 +97,7 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
     let (states, ending, caller) = (hub.follow(), hub.follow_ending(), caller.clone());
     let views = hub.views.as_ref().filter(|_| wants.views).map(|views| views.follow());
     let drills = wants.drills.then(|| hub.drills.follow());
+    let breakers = wants.breakers.then(|| hub.breakers.follow());
     let feed = Feed {
         hub,
         name,
@@ -100,6 +111,8 @@ pub(super) fn body(hub: Rc<Hub>, caller: &Caller, name: String, known: Option<Ve
         said: wants.regions.then_some(None),
         named: wants.pools.then_some(None),
         quotas: wants.quotas.then_some(None),
+        breakers,
+        stopped: None,
         drills,
         drilled: None,
     };
@@ -119,13 +132,15 @@ impl Feed {
             && !self.owes_pools()
             && !self.owes_quotas()
             && self.owed_drill().is_none()
+            && self.owed_stopped().is_none()
         {
             // The senders live as long as the hub, which this holds.
             tokio::select! {
                 _ = self.states.changed() => {}
                 _ = self.ending.changed() => {}
-                () = views_changed(self.views.as_mut()) => {}
-                () = drill_changed(self.drills.as_mut()) => {}
+                () = changed(self.views.as_mut()) => {}
+                () = changed(self.drills.as_mut()) => {}
+                () = changed(self.breakers.as_mut()) => {}
                 () = tokio::time::sleep(BEAT) => {}
             }
         }
@@ -139,7 +154,7 @@ impl Feed {
         if self.known.as_ref() == Some(&current.version) {
             let event = self.drill_event().or_else(|| self.pools_event(&current));
             let event = event.or_else(|| self.quotas_event(&current)).or_else(|| self.regions_event(&current));
-            let event = event.or_else(|| self.views_event());
+            let event = event.or_else(|| self.stopped_event()).or_else(|| self.views_event());
             return Some(event.unwrap_or_else(|| self.sign_of_life()));
         }
         self.known = Some(current.version.clone());
@@ -222,6 +237,18 @@ impl Feed {
         Some(Bytes::from(event))
     }
 
+    /// The stopped types, where the last event said otherwise.
+    fn owed_stopped(&self) -> Option<FeedBreakers> {
+        let open = Arc::clone(&self.breakers.as_ref()?.borrow());
+        let stopped = stopped_for(&open, &self.name);
+        (self.stopped.as_ref() != Some(&stopped)).then_some(stopped)
+    }
+
+    fn stopped_event(&mut self) -> Option<Bytes> {
+        let stopped = self.stopped.insert(self.owed_stopped()?);
+        Some(Bytes::from(format!("event: breakers\ndata: {}\n\n", serde_json::json!(stopped))))
+    }
+
     fn views_event(&mut self) -> Option<Bytes> {
         let made = self.sent.insert(self.unsent_views()?);
         Some(Bytes::from(made.event(self.hub.clock.now())))
@@ -236,16 +263,9 @@ impl Drop for Feed {
     }
 }
 
-async fn views_changed(views: Option<&mut watch::Receiver<Option<Arc<Made>>>>) {
-    match views {
-        Some(views) => drop(views.changed().await),
-        None => std::future::pending().await,
-    }
-}
-
-async fn drill_changed(drills: Option<&mut watch::Receiver<Option<Arc<Latest>>>>) {
-    match drills {
-        Some(drills) => drop(drills.changed().await),
+async fn changed<T>(followed: Option<&mut watch::Receiver<T>>) {
+    match followed {
+        Some(followed) => drop(followed.changed().await),
         None => std::future::pending().await,
     }
 }

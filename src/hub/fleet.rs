@@ -206,6 +206,14 @@ impl Fleet {
         }
     }
 
+    /// The names of those that hold a feed, here or at another hub as far as is known, in order.
+    pub(super) fn connected(&self, unix_ms: u64) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.0.iter().filter(|(_, it)| it.is_connected(unix_ms)).map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// How many are known, and how many of them hold a feed.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.0.len(), self.0.values().filter(|it| it.feeds > 0).count())

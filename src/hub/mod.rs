@@ -19,6 +19,7 @@
 //! - `conflicts` reports or cancels the copies of this hub's region that count less than a copy elsewhere.
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
 //! - `replay` cancels jobs and runs them again by the orders of operators, one or many; `replay_desk` has its bounds and figures.
+//! - `breakers` stops job types whose jobs fail, and keeps an `incident` of each; `breaker_desk` has the ends of jobs and the open incidents.
 //! - `drill` has failover drills; `drill_desk` has the last one, and `drill_order` is its row of the record.
 //! - `routing` answers the questions of spokes about jobs by these views.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
@@ -36,6 +37,9 @@ mod audit_settings;
 mod bodies;
 mod body_settings;
 mod body_store;
+mod breaker_desk;
+mod breaker_settings;
+mod breakers;
 mod conflict_counts;
 mod conflicts;
 mod copies;
@@ -53,6 +57,7 @@ mod fleet;
 mod follow;
 mod grants;
 mod identity;
+mod incident;
 mod index;
 mod index_reach;
 mod index_settings;
@@ -68,6 +73,7 @@ mod ledger_settings;
 mod ledger_step;
 mod limit_settings;
 mod limits;
+mod log_settings;
 mod name;
 mod outcomes;
 mod pools;
@@ -105,6 +111,7 @@ pub use audit::{AuditRow, ChainError, LEDGER_CLOSED, Verified, verify};
 pub use audit_log::AuditKeyError;
 pub use audit_settings::AuditSettings;
 pub use body_store::BodiesError;
+pub use breaker_settings::{BreakerSettings, IncidentSettings, WebhookSettings};
 pub use identity::IdentityError;
 pub use ledger::{HistoryRow, JobStatus, Outline, day_text, read_day};
 pub use ledger_settings::LedgerSettings;

@@ -10,6 +10,8 @@ mod conflicts;
 mod content;
 mod drill;
 mod drills;
+mod incident;
+mod incidents;
 mod ledger;
 mod ledgers;
 mod postgres;
@@ -33,6 +35,7 @@ pub(super) use content::{
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 pub(super) use drill::{SavedCounts, SavedDrill};
+pub(super) use incident::{IncidentQuery, SavedEnds, SavedIncident};
 pub(super) use ledger::{
     LEDGER_NAMES_MAX, LedgerAppend, LedgerDay, LedgerJob, LedgerName, LedgerPlace, LedgerQuery, LedgerRow,
 };

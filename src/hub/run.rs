@@ -16,6 +16,8 @@ use super::admin;
 use super::audit_heads::{sign_heads, sign_last};
 use super::audit_log::{AuditKeyError, AuditLog};
 use super::body_store::BodiesError;
+use super::breaker_desk::BreakerDesk;
+use super::breakers;
 use super::conflicts;
 use super::drill;
 use super::events;
@@ -213,6 +215,7 @@ impl Bound {
         hub.limits = Limits::new(&settings.limits, &settings.pools);
         hub.index = index;
         hub.ledger = settings.ledger.clone().map(Ledger::new);
+        hub.breakers = BreakerDesk::new(settings.breakers.clone(), settings.incidents.clone());
         hub.tokens = tokens;
         hub.audit_log = audit_log;
         let hub = Rc::new(hub);
@@ -257,6 +260,8 @@ async fn serve_loaded(
         () = events::run(hub) => Err(RunError::Ended("event streams")),
         () = promotion::run(hub) => Err(RunError::Ended("promotions")),
         () = replay::run(hub) => Err(RunError::Ended("replays")),
+        () = breakers::run(hub) => Err(RunError::Ended("breakers")),
+        () = breakers::run_errands(hub) => Err(RunError::Ended("messages about incidents")),
         () = drill::run(hub) => Err(RunError::Ended("drills")),
         () = open_feeds(hub) => Err(RunError::Ended("feeds")),
         () = ledger::sign_days(hub) => Err(RunError::Ended("signed days")),

@@ -8,14 +8,16 @@ use serde::de::IgnoredAny;
 
 use super::access::{Access, Rule};
 use super::audit_settings::AuditSettings;
+use super::breaker_settings::{BreakerSettings, IncidentSettings};
 use super::index_reach::unreachable;
 use super::index_settings::IndexSettings;
 use super::ledger_settings::LedgerSettings;
 use super::limit_settings::{LimitSettings, PoolSettings};
+use super::log_settings::LogSettings;
 use super::postgres_settings::PostgresSettings;
 use super::probing::probing;
 use super::tokens::TokenSettings;
-use crate::config::{Config, Log, LogFormat, is_log_level};
+use crate::config::{Config, Log};
 
 /// A larger file is a mistake.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -46,6 +48,11 @@ pub struct Settings {
     pub index: Option<IndexSettings>,
     /// The ledger of jobs; none where this hub keeps none.
     pub ledger: Option<LedgerSettings>,
+    /// The breakers of job types.
+    #[serde(default)]
+    pub breakers: Vec<BreakerSettings>,
+    /// The receiver of messages about their incidents; none where the log, the trail and the metrics are enough.
+    pub incidents: Option<IncidentSettings>,
     /// The bearer tokens of operators; none where every client needs a certificate.
     pub tokens: Option<TokenSettings>,
     /// The key that signs the audit trail; none where it is chained only.
@@ -99,22 +106,6 @@ impl RecordSettings {
     }
 }
 
-/// The log of a hub.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LogSettings {
-    /// `text` or `json`.
-    pub format: String,
-    /// The least severe level that is written, or a `tracing` filter.
-    pub level: String,
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        Self { format: "text".to_owned(), level: "info".to_owned() }
-    }
-}
-
 const fn admin() -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9465)
 }
@@ -154,6 +145,7 @@ impl Settings {
         let keys = settings.tokens.as_mut().map(|tokens| &mut tokens.jwks_file);
         let keys = keys.into_iter().chain(settings.audit.as_mut().map(|audit| &mut audit.key));
         let of_index = settings.index.iter_mut().flat_map(IndexSettings::paths);
+        let of_index = of_index.chain(settings.incidents.iter_mut().flat_map(IncidentSettings::paths));
         for path in [cert, key, client_ca].into_iter().chain(path).chain(of_postgres).chain(keys).chain(of_index) {
             *path = folder.join(&*path);
         }
@@ -207,12 +199,10 @@ impl Settings {
                     .to_owned(),
             );
         }
-        if !["text", "json"].contains(&settings.log.format.as_str()) {
-            wrong.push("log.format: expected text or json".to_owned());
-        }
-        if !is_log_level(&settings.log.level) {
-            wrong.push(format!("log.level: {}", crate::config::LOG_LEVEL_EXPECTED));
-        }
+        wrong.extend(BreakerSettings::mistakes(&settings.breakers, settings.ledger.is_some()));
+        let of_incidents = settings.incidents.iter().filter_map(IncidentSettings::mistake);
+        wrong.extend(of_incidents.map(|mistake| format!("incidents.{mistake}")));
+        wrong.extend(settings.log.mistakes().into_iter().map(|mistake| format!("log.{mistake}")));
         let sections =
             [("health_check", settings.health_check), ("load", settings.load), ("insecure_dev", settings.insecure_dev)];
         if settings.regions.is_some() {
@@ -233,8 +223,7 @@ impl Settings {
     /// The log, as a sidecar's configuration has it.
     #[must_use]
     pub fn log(&self) -> Log {
-        let format = if self.log.format == "json" { LogFormat::Json } else { LogFormat::Text };
-        Log { format, level: self.log.level.clone(), access: crate::config::AccessLog::Off }
+        self.log.log()
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use super::access::{Access, Caller};
 use super::audit::{AuditRow, Entry};
 use super::audit_log::AuditLog;
+use super::breaker_desk::BreakerDesk;
 use super::drill_desk::DrillDesk;
 use super::fleet::Fleet;
 use super::index::Index;
@@ -68,6 +69,8 @@ pub(super) struct Hub {
     pub(super) index: Option<Index>,
     /// The ledger of jobs; none where it keeps none.
     pub(super) ledger: Option<Ledger>,
+    /// The breakers of job types.
+    pub(super) breakers: BreakerDesk,
     /// The regions that it probes; none where it probes nothing.
     pub(super) views: Option<Rc<Views>>,
     /// The regions that it asks about copies of jobs.
@@ -108,6 +111,7 @@ impl Hub {
             drills: DrillDesk::default(),
             index: None,
             ledger: None,
+            breakers: BreakerDesk::new(Vec::new(), None),
             views: None,
             copies_in: Regions::new(COPY_WAIT),
             replays: ReplayDesk::default(),

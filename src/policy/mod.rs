@@ -14,7 +14,7 @@
 //! Beside regions, `schedule` decides about queues: which one a FETCH asks first.
 //!
 //! Rooms: `machine` (state machines of a region), `view` (the snapshot and the compiled settings), `route` (the
-//! decision), `attempt` (the step after an attempt), `keeper` (the driver of the machines), `quota` (tokens of quotas). All rooms share the files
+//! decision), `attempt` (the step after an attempt), `keeper` (the driver of the machines), `quota` (tokens of quotas), `type_breaker` (breakers of job types). All rooms share the files
 //! beside this one. `ARCHITECTURE.md` has the allowed imports between rooms.
 //!
 //! Invariants: a pinned job's decision holds no region outside its pin; candidates are unique and at most
@@ -35,6 +35,7 @@ mod route;
 mod schedule;
 #[cfg(test)]
 pub(crate) mod testing;
+mod type_breaker;
 mod view;
 
 pub use attempt::{
@@ -69,6 +70,7 @@ pub use schedule::{
     FleetFigures, Lists as QueueLists, Pool, PoolError, PoolFigures, PoolGrant, PoolNumber, PoolSeen, Pools,
     QueueFigures, Rules as QueueRules, ShardTurns, ShownList, Starving, Tally, Turns as QueueTurns,
 };
+pub use type_breaker::{BreakerTerms, Course, EndCounts, Phase, ProbeJob, StoppedType, Trial};
 pub use view::{
     Drill, DrillNumbers, Figure, FigureKind, Live, LoadFigures, NoTraffic, Paused, Pauses, RegionView, Settings,
     TENANT_KEY, View,

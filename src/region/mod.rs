@@ -5,6 +5,7 @@
 mod ask;
 mod ask_error;
 mod beat_forms;
+mod breakers;
 pub mod discovery;
 mod drills;
 mod excluded_queues;
@@ -33,6 +34,7 @@ mod workers;
 pub use ask::{HealthAnswer, JobQuestion, ask, ask_available, ask_health, ask_job, ask_long, open_events};
 pub use ask_error::AskError;
 pub use beat_forms::BeatForms;
+pub use breakers::{Breakers, FetchProbe, Held, Probe};
 pub use drills::{DrilledJob, Drills};
 pub use excluded_queues::ExcludedQueues;
 pub use figure_questions::{FigureQuestions, FiguresAnswer};

@@ -10,8 +10,8 @@ use crate::base::RegionId;
 /// The fields of a line: `job_id`, `region`, `kind`, `lease_ms`, `at_ms`, `federation_id`, `state`, `enqueued_ms`, `replicated_from`,
 /// `type`, `queue`, `tenant`, `bound`. One that is not known is empty.
 const FIELDS: usize = 13;
-/// The longest line: nine texts, a region, a kind, two digests and five numbers. Units: bytes.
-pub const LINE_BYTES_MAX: usize = 2_752;
+/// The longest line: ten texts, a region, a kind, two digests and five numbers. Units: bytes.
+pub const LINE_BYTES_MAX: usize = 3_008;
 
 /// One fact about one copy of a job, as it was seen.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +43,15 @@ pub struct Seen<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     line: Vec<u8>,
-    reach: Option<Box<Reach>>,
+    more: Option<Box<More>>,
     ledgered: Ledgered,
+}
+
+/// The parts of a description that few jobs have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct More {
+    reach: Option<Reach>,
+    trial: Option<String>,
 }
 
 /// The part of a stored job that the ledger of the hub gets.
@@ -73,7 +80,7 @@ impl Description {
             (true, false) => b"0",
             (true, true) => b"1",
         });
-        Self { line, reach: None, ledgered: Ledgered::No }
+        Self { line, more: None, ledgered: Ledgered::No }
     }
 
     /// The same of a job of which the ledger gets this part.
@@ -91,13 +98,21 @@ impl Description {
     /// The same of a job whose bytes the hub is to get.
     #[must_use]
     pub fn with_reach(self, reach: Reach) -> Self {
-        Self { reach: Some(Box::new(reach)), ..self }
+        let more = *self.more.unwrap_or_default();
+        Self { more: Some(Box::new(More { reach: Some(reach), ..more })), ..self }
+    }
+
+    /// The same of a job that goes by the permission of a half-open breaker.
+    #[must_use]
+    pub fn of_trial(self, name: &str) -> Self {
+        let more = *self.more.unwrap_or_default();
+        Self { more: Some(Box::new(More { trial: Some(name.to_owned()), ..more })), ..self }
     }
 
     /// The regions that the job may go to, where the hub is to get its bytes.
     #[must_use]
     pub fn reach(&self) -> Option<&Reach> {
-        self.reach.as_deref()
+        self.more.as_ref()?.reach.as_ref()
     }
 }
 
@@ -108,6 +123,8 @@ pub struct ReportedChange {
     pub change: Change,
     /// The rest for the ledger; none where the change is not for it.
     pub details: Option<OwnedDetails>,
+    /// The permission of a half-open breaker that the job has gone by.
+    pub trial: Option<String>,
 }
 
 /// The description of a job, as [`JobFacts`] has it.
@@ -141,6 +158,12 @@ pub(super) fn write(lines: &mut Vec<u8>, seen: &Seen<'_>) -> bool {
     if let Some(details) = &seen.details {
         lines.push(b'\t');
         details.write(lines);
+        if let Some(trial) =
+            seen.described.and_then(|it| it.more.as_ref()?.trial.as_deref()).filter(|trial| is_text(trial))
+        {
+            lines.push(b'\t');
+            lines.extend_from_slice(trial.as_bytes());
+        }
     }
     lines.push(b'\n');
     true
@@ -155,10 +178,16 @@ pub fn read_lines(lines: &str) -> Result<Vec<ReportedChange>, String> {
 }
 
 fn read_line(line: &str) -> Result<ReportedChange, String> {
-    let fields: Vec<&str> = line.split('\t').take(FIELDS + DETAIL_FIELDS + 1).collect();
+    let fields: Vec<&str> = line.split('\t').take(FIELDS + DETAIL_FIELDS + 2).collect();
     let expected =
         || format!("expected {FIELDS} fields with a tab between two, or {} for the ledger", FIELDS + DETAIL_FIELDS);
     let (first, behind) = fields.split_at_checked(FIELDS).ok_or_else(expected)?;
+    let (behind, trial) = behind.split_at_checked(DETAIL_FIELDS).unwrap_or((behind, &[]));
+    let trial = match trial {
+        [] => None,
+        [name] if is_text(name) => Some((*name).to_owned()),
+        _ => return Err(expected()),
+    };
     let details =
         if behind.is_empty() { None } else { Some(OwnedDetails::read(behind.try_into().map_err(|_| expected())?)?) };
     let fields: [&str; FIELDS] = first.try_into().map_err(|_| expected())?;
@@ -204,7 +233,7 @@ fn read_line(line: &str) -> Result<ReportedChange, String> {
         observed_by: None,
     };
     let mistake = change.mistake().or_else(|| details.as_ref().and_then(OwnedDetails::mistake));
-    mistake.map_or(Ok(ReportedChange { change, details }), |mistake| Err(mistake.to_owned()))
+    mistake.map_or(Ok(ReportedChange { change, details, trial }), |mistake| Err(mistake.to_owned()))
 }
 
 #[cfg(test)]
@@ -253,7 +282,7 @@ mod tests {
             job: Some(JobFacts { job_type, queue, tenant, bound: true, enqueued_ms: Some(9) }),
             observed_by: None,
         };
-        let of_index = |change| ReportedChange { change, details: None };
+        let of_index = |change| ReportedChange { change, details: None, trial: None };
         assert_eq!(read_lines(&text), Ok(vec![of_index(expected.clone())]));
         let bare = lines(&seen(&region, None)).unwrap();
         assert_eq!(
@@ -264,7 +293,15 @@ mod tests {
         let ledgered = lines(&Seen { details, ..seen(&region, Some(&described)) }).unwrap();
         assert_eq!(ledgered, format!("{}\t\t\t\t\tw\t\t0\n", text.trim_end()));
         let details = Some(OwnedDetails { worker: Some("w".to_owned()), ..OwnedDetails::default() });
-        assert_eq!(read_lines(&ledgered), Ok(vec![ReportedChange { change: expected, details }]));
+        let reported = ReportedChange { change: expected, details, trial: None };
+        assert_eq!(read_lines(&ledgered), Ok(vec![reported.clone()]));
+        let described = described.of_trial("i/2");
+        let details = Some(Details { worker: Some("w"), ..Details::default() });
+        let probe = lines(&Seen { details, ..seen(&region, Some(&described)) }).unwrap();
+        assert_eq!(probe, format!("{}\ti/2\n", ledgered.trim_end()));
+        let trial = Some("i/2".to_owned());
+        assert_eq!(read_lines(&probe), Ok(vec![ReportedChange { trial, ..reported }]));
+        assert!(read_lines(&format!("{}\tx\n", probe.trim_end())).is_err());
         assert_eq!(read_lines(&format!("{text}{bare}")).map(|it| it.len()), Ok(2));
     }
 
@@ -305,6 +342,17 @@ mod tests {
         let (text, time) = (Some(text.as_str()), 1 << 62);
         let described =
             Description::new(text, Some(JobTexts { job_type: text, queue: text, tenant: text, bound: true }));
+        let described = described.of_trial(text.unwrap());
+        let (digest, number) = ("0".repeat(64), Some(1 << 62));
+        let details = Details {
+            priority: Some(i64::MIN),
+            payload_digest: Some(&digest),
+            stored_digest: Some(&digest),
+            replay_of: text,
+            worker: text,
+            lease_until_ms: number,
+            is_rerouted: true,
+        };
         let longest = Seen {
             job_id: text.unwrap(),
             kind: ChangeKind::Cancelled,
@@ -313,6 +361,7 @@ mod tests {
             federation_id: text,
             state: text,
             enqueued_ms: Some(time),
+            details: Some(details),
             ..seen(&region, Some(&described))
         };
         let line = lines(&longest).unwrap();

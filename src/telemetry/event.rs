@@ -4,6 +4,7 @@
 //! Fields hold region ids, closed words, job and request ids; never a job's content.
 
 mod audit;
+pub mod breaker;
 mod discovery;
 mod drill;
 mod hub;

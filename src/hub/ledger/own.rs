@@ -36,7 +36,7 @@ pub(in crate::hub) async fn cancelled(hub: &Hub, region: &RegionId, job_id: &str
         return Ok(());
     }
     let change = Change { state: Some("cancelled".to_owned()), ..step(hub, region, job_id, ChangeKind::Cancelled) };
-    append(hub, ledger, vec![Reported { change, details: Some(OwnedDetails::default()) }], Some(BY_HUB)).await
+    append(hub, ledger, vec![Reported { change, details: Some(OwnedDetails::default()), trial: None }], Some(BY_HUB)).await
 }
 
 /// Keeps a new job with the description of the first one; it is durable when this returns. Where the first one is kept out of the ledger, so is the
@@ -48,7 +48,7 @@ pub(in crate::hub) async fn replayed(hub: &Hub, new: &NewJob<'_>) -> Result<(), 
     let Some(first) = copy(hub, new.region, new.replay_of).await? else { return Ok(()) };
     let created = step(hub, new.region, new.id, ChangeKind::Created);
     let reported = match first {
-        first if first.is_off => Reported { change: created, details: None },
+        first if first.is_off => Reported { change: created, details: None, trial: None },
         first => {
             let digest = new.digest.and_then(|it| it.strip_prefix(SHA256)).map(str::to_owned);
             let details = OwnedDetails {
@@ -62,7 +62,7 @@ pub(in crate::hub) async fn replayed(hub: &Hub, new: &NewJob<'_>) -> Result<(), 
             let bound = first.bound.unwrap_or(true);
             let (job_type, queue, tenant) = (first.job_type, first.queue, first.tenant);
             let job = Some(JobFacts { job_type, queue, tenant, bound, enqueued_ms: None });
-            Reported { change: Change { job, ..created }, details: Some(details) }
+            Reported { change: Change { job, ..created }, details: Some(details), trial: None }
         }
     };
     append(hub, ledger, vec![reported], Some(BY_HUB)).await

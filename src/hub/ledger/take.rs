@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use data_encoding::HEXLOWER;
 
+use super::super::breaker_desk::Seen;
 use super::super::ledger_desk::Ledger;
 use super::super::ledger_figures::{Subject, Taken};
 use super::super::ledger_step::Step;
 use super::super::name::random_salt;
 use super::super::record::{Kept, LedgerAppend, LedgerJob, LedgerName, LedgerRow, RecordError};
 use super::super::state::Hub;
-use super::job::Job;
+use super::job::{Job, Status};
 use super::row::{DAY_MS, HistoryRow, name_of};
 use crate::evidence::leaf_hash;
+use crate::policy::ProbeJob;
 use crate::replica::{Change, ChangeKind, OwnedDetails, ReportedChange};
 use crate::telemetry::event;
 
@@ -28,6 +30,8 @@ pub(super) struct Reported {
     pub(super) change: Change,
     /// None where its sidecar says nothing for the ledger.
     pub(super) details: Option<OwnedDetails>,
+    /// The permission of a half-open breaker that the job has gone by.
+    pub(super) trial: Option<String>,
 }
 
 /// Keeps the steps that a sidecar has reported; they are durable when this returns. A repetition adds nothing.
@@ -35,7 +39,11 @@ pub(super) struct Reported {
 /// Errors: the sidecar sends them again.
 pub(in crate::hub) async fn take(hub: &Hub, by: &str, changes: &[ReportedChange]) -> Result<(), RecordError> {
     let Some(ledger) = &hub.ledger else { return Ok(()) };
-    let reported = changes.iter().map(|it| Reported { change: it.change.clone(), details: it.details.clone() });
+    let reported = changes.iter().map(|it| Reported {
+        change: it.change.clone(),
+        details: it.details.clone(),
+        trial: it.trial.clone(),
+    });
     append(hub, ledger, reported.collect(), Some(by)).await
 }
 
@@ -46,7 +54,7 @@ pub(in crate::hub) async fn observed(hub: &Hub, changes: &[Change]) -> Result<()
     let Some(ledger) = &hub.ledger else { return Ok(()) };
     for part in changes.chunks(super::super::record::LEDGER_NAMES_MAX) {
         let details = || Some(OwnedDetails::default());
-        let reported = part.iter().map(|it| Reported { change: it.clone(), details: details() }).collect();
+        let reported = part.iter().map(|it| Reported { change: it.clone(), details: details(), trial: None }).collect();
         append(hub, ledger, reported, None).await?;
     }
     Ok(())
@@ -82,17 +90,20 @@ pub(super) async fn append(
         });
         let known: BTreeSet<LedgerName> = state.known.into_iter().collect();
         let (change, from) = (state.change, state.rows);
-        let mut adding = Adding { change, day, from, now_ms, jobs: jobs.collect(), ..Adding::new(known) };
+        let (jobs, is_watched) = (jobs.collect(), hub.breakers.is_on());
+        let mut adding = Adding { change, day, from, now_ms, jobs, is_watched, ..Adding::new(known) };
         for it in &reported {
             adding.add(it, by);
         }
-        let taken = std::mem::take(&mut adding.taken);
+        let (taken, seen) = (std::mem::take(&mut adding.taken), std::mem::take(&mut adding.seen));
         let append = adding.append();
         if append.rows.is_empty() && append.jobs.is_empty() {
+            hub.breakers.note(seen, now_ms);
             return Ok(());
         }
         if hub.record.append_ledger(append).await? == Kept::Kept {
             ledger.figures.note(taken, now_ms);
+            hub.breakers.note(seen, now_ms);
             return Ok(());
         }
     }
@@ -118,6 +129,9 @@ struct Adding {
     erased: Vec<(String, String)>,
     /// For the figures.
     taken: Vec<Taken>,
+    /// For the breakers, where there are any.
+    seen: Vec<Seen>,
+    is_watched: bool,
 }
 
 impl Adding {
@@ -127,10 +141,14 @@ impl Adding {
 
     /// Adds a step, unless it has a row or its job is kept out of the ledger.
     fn add(&mut self, reported: &Reported, by: Option<&str>) {
-        let Reported { change, details } = reported;
+        let Reported { change, details, trial } = reported;
         let copy = (change.job_id.clone(), change.region.as_str().to_owned());
         let name = named(change);
         let is_known = self.known.contains(&name);
+        // The hub may have ended before it followed the job.
+        if let Some(job) = self.jobs.get(&copy).filter(|_| is_known && self.is_watched && trial.is_some()) {
+            self.seen.push(seen(job, change, (Step::Leased, false), (by, trial.as_ref())));
+        }
         match (details, self.jobs.get_mut(&copy)) {
             (_, Some(job)) if job.is_off => return,
             // Its worker's sidecar was heard before the one that keeps it out.
@@ -163,6 +181,7 @@ impl Adding {
         };
         let leaf = leaf_hash(line.as_bytes());
         let job = self.jobs.entry(copy.clone()).or_default();
+        let before = (job.failures(), job.status());
         job.take(change, details);
         job.last = (self.day, number, HEXLOWER.encode(&leaf));
         let latency_ms = change.at_ms.saturating_sub(job.enqueued_ms());
@@ -171,6 +190,11 @@ impl Adding {
             step: row.event,
             latency_ms: (row.event == Step::Succeeded).then_some(latency_ms),
         });
+        if self.is_watched {
+            let is_new_end =
+                job.failures() > before.0 || (job.status() == Status::Succeeded && before.1 != Status::Succeeded);
+            self.seen.push(seen(job, change, (row.event, is_new_end), (by, trial.as_ref())));
+        }
         event::ledger_step(&job.logged(&row));
         self.rows.push(LedgerRow { day: self.day, number, name, leaf: leaf.to_vec(), line: Some(line), of_job: None });
         self.changed.insert(copy);
@@ -196,6 +220,27 @@ impl Adding {
         let jobs = jobs.collect();
         let Self { change, day, from, rows, erased, .. } = self;
         LedgerAppend { change, day, from, rows, jobs, erased }
+    }
+}
+
+/// A step for the breakers.
+fn seen(
+    job: &Job,
+    change: &Change,
+    (step, is_new_end): (Step, bool),
+    (by, trial): (Option<&str>, Option<&String>),
+) -> Seen {
+    // The failure of a job may be heard of before its enqueue, by another sidecar.
+    let failures = if change.kind == ChangeKind::Created { 0 } else { job.failures().into() };
+    Seen {
+        job_type: job.job_type.clone(),
+        tenant: job.tenant.clone(),
+        step,
+        is_new_end,
+        job: ProbeJob { job_id: change.job_id.clone(), region: change.region.as_str().to_owned(), failures },
+        at_ms: change.at_ms,
+        by: by.map(str::to_owned),
+        trial: trial.cloned(),
     }
 }
 

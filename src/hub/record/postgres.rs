@@ -6,6 +6,7 @@ mod bodies;
 pub(super) mod conflict;
 mod connect;
 pub(super) mod drill;
+pub(super) mod incident;
 pub(super) mod index;
 mod keys;
 pub(super) mod ledger;
@@ -70,8 +71,7 @@ FROM (SELECT * FROM ojs_hub_audit WHERE number > $1 ORDER BY number LIMIT $2) AS
 const SAVE: &str = "
 INSERT INTO ojs_hub_sidecar (name, caller, status, seen_unix_ms, hub)
 SELECT name, caller, status, seen_unix_ms, $2 FROM json_populate_recordset(NULL::ojs_hub_sidecar, $1::json)
-ON CONFLICT (name) DO UPDATE SET caller = excluded.caller, status = excluded.status, seen_unix_ms = excluded.seen_unix_ms,
-  hub = excluded.hub, written = excluded.written
+ON CONFLICT (name) DO UPDATE SET caller = excluded.caller, status = excluded.status, seen_unix_ms = excluded.seen_unix_ms, hub = excluded.hub, written = excluded.written
 WHERE ojs_hub_sidecar.seen_unix_ms <= excluded.seen_unix_ms";
 const FORGET: &str = "DELETE FROM ojs_hub_sidecar WHERE seen_unix_ms < $1";
 

@@ -5,6 +5,7 @@
 mod bodies;
 pub(super) mod conflict;
 pub(super) mod drill;
+pub(super) mod incident;
 pub(super) mod index;
 mod keys;
 pub(super) mod ledger;

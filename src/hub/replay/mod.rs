@@ -34,6 +34,7 @@ use crate::ojs::query_text;
 use crate::replica::{TEXT_BYTES_MAX, is_text};
 pub use manifest::NotedManifest;
 pub(super) use manifest::show as show_manifest;
+pub(super) use order::read_grounds;
 pub(super) use run::run;
 pub(super) use shown::{list, show};
 

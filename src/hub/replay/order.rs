@@ -71,7 +71,7 @@ impl ReplayOrder {
 /// Reads the grounds of an order to cancel a job.
 ///
 /// Errors: 400 with the name of the member, the expected form and the remedy.
-pub(super) fn read_grounds(caller: &Caller, body: &[u8]) -> Result<Grounds, Refusal> {
+pub(in crate::hub) fn read_grounds(caller: &Caller, body: &[u8]) -> Result<Grounds, Refusal> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Body {

@@ -212,6 +212,15 @@ impl ErrorDocument {
         document.with("quota", json!({ "tenant": tenant, "job_type": job_type }))
     }
 
+    /// 429: a breaker has stopped the jobs of a type and a tenant, and this one cannot be delayed. Units: `retry_after` in seconds.
+    #[must_use]
+    pub fn type_stopped(job_type: &str, tenant: Option<&str>, retry_after: u64) -> Self {
+        let message =
+            "the jobs of this type fail too often and are stopped for a time; nothing was sent, try again later";
+        let document = Self::unavailable(Reason::TypeStopped, retry_after, message);
+        document.with("breaker", json!({ "job_type": job_type, "tenant": tenant }))
+    }
+
     /// 503: the process ends within seconds and finishes only calls in progress. Units: `retry_after` in seconds.
     #[must_use]
     pub fn draining(retry_after: u64) -> Self {

@@ -19,6 +19,7 @@ pub(crate) mod plan;
 pub(crate) mod quota;
 mod refused;
 pub(crate) mod several;
+mod stopped;
 mod tracking_id;
 pub(crate) mod turn;
 mod with_job;

@@ -259,11 +259,19 @@ fn stamped(
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
-        described: described(proxy, envelope, &decision),
+        described: of_probe(described(proxy, envelope, &decision), quota.as_deref()),
         own_tracking: own.and_then(|own| OwnTracking::of(&proxy.shared, envelope, own)),
         spooling: None,
         quota,
         decision,
+    }
+}
+
+/// The description of a job with the permission of a half-open breaker that it goes by.
+pub(crate) fn of_probe(described: Option<Description>, quota: Option<&Admitted>) -> Option<Description> {
+    match quota.and_then(|quota| quota.probe.as_ref()) {
+        Some(probe) => described.map(|it| it.of_trial(probe.name())),
+        None => described,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use http::StatusCode;
 
+use super::stopped::{Stopped, held};
 use crate::base::text::rfc3339;
 use crate::ojs::{Due, Envelope, ErrorDocument};
 use crate::policy::TENANT_KEY;
 use crate::proxy::state::{Proxy, Ran};
-use crate::region::{NoToken, TakenToken};
+use crate::region::{NoToken, Probe, TakenToken};
 
 /// A job's part in a quota.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(crate) struct Admitted {
     pub(crate) due: Option<(String, Due)>,
     /// Why it is refused, unless an earlier call has its answer.
     pub(crate) refusal: Option<ErrorDocument>,
+    /// The permission of a half-open breaker that it goes by.
+    pub(crate) probe: Option<Probe>,
 }
 
 impl Admitted {
@@ -38,17 +41,19 @@ impl Admitted {
     /// The job is on its way to a region.
     pub(crate) fn sent(&self) {
         self.token.iter().for_each(TakenToken::sent);
+        self.probe.iter().for_each(Probe::sent);
     }
 
     /// Whether the job may go to a region now.
     pub(crate) fn is_for_now(&self) -> bool {
-        self.token.as_ref().is_some_and(|token| token.due_ms().is_none())
+        self.refusal.is_none() && self.due.is_none() && self.token.as_ref().is_none_or(|token| token.due_ms().is_none())
     }
 
     /// Gives the token back of a job that is stored nowhere, or that the outage spool holds: it takes another one when it is sent.
     pub(crate) fn ended(&self, ran: &Ran) {
         if !may_be_stored(ran) || (is_held(ran) && self.is_for_now()) {
             self.token.iter().for_each(TakenToken::give_back);
+            self.probe.iter().for_each(Probe::give_back);
         }
     }
 }
@@ -70,7 +75,7 @@ fn is_held(ran: &Ran) -> bool {
 
 /// Whether a spooled job finds a token for now. One that finds none counts as a job that lacks one, so that the hub is asked.
 pub(crate) fn has_token(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> bool {
-    if !proxy.shared.quotas.is_on() {
+    if !proxy.shared.quotas.is_on() && !proxy.shared.breakers.is_on() {
         return true;
     }
     // The plan refuses a body that cannot be read.
@@ -89,7 +94,8 @@ pub(crate) fn admit(
     envelope: &Envelope<'_>,
     may_delay: bool,
 ) -> Result<Option<Box<Admitted>>, ErrorDocument> {
-    if proxy.shared.quotas.is_on() { counted(proxy, envelope, may_delay) } else { Ok(None) }
+    let quota = if proxy.shared.quotas.is_on() { counted(proxy, envelope, may_delay)? } else { None };
+    if proxy.shared.breakers.is_on() { unless_stopped(proxy, envelope, may_delay, quota) } else { Ok(quota) }
 }
 
 // Never inlined: most sidecars have no quotas, and their calls do not carry its weight.
@@ -132,7 +138,36 @@ fn counted(proxy: &Proxy, envelope: &Envelope<'_>, may_delay: bool) -> Result<Op
         proxy.shared.metrics.quota_delayed.inc();
     }
     let due = (!keeps).then(|| (rfc3339(at_ms), due));
-    Ok(Some(Box::new(Admitted { token: Some(token), due, refusal: None })))
+    Ok(Some(Box::new(Admitted { token: Some(token), due, ..Admitted::default() })))
+}
+
+/// The same where a breaker may have stopped its type.
+#[cold]
+#[inline(never)]
+fn unless_stopped(
+    proxy: &Proxy,
+    envelope: &Envelope<'_>,
+    may_delay: bool,
+    quota: Option<Box<Admitted>>,
+) -> Result<Option<Box<Admitted>>, ErrorDocument> {
+    // A job without a token goes nowhere.
+    if quota.as_ref().is_some_and(|quota| quota.refusal.is_some()) {
+        return Ok(quota);
+    }
+    let token_ms = quota.as_ref().and_then(|quota| quota.token.as_ref()?.due_ms());
+    let held = held(proxy, envelope, may_delay, token_ms)?;
+    if matches!(held, Stopped::No) {
+        return Ok(quota);
+    }
+    let mut admitted = quota.unwrap_or_default();
+    match held {
+        Stopped::No | Stopped::Waits => {}
+        Stopped::Probe(probe) => admitted.probe = Some(probe),
+        Stopped::Delayed(at, due) => admitted.due = Some((at, due)),
+        // The token goes back with it.
+        Stopped::Refused(refusal) => *admitted = Admitted { refusal: Some(refusal), ..Admitted::default() },
+    }
+    Ok(Some(admitted))
 }
 
 /// Takes tokens for the jobs of a body that cannot be taken apart, none of which can be delayed.
@@ -143,9 +178,9 @@ pub(crate) fn admit_whole<'e, 'b: 'e>(
     envelopes: impl Iterator<Item = &'e Envelope<'b>>,
 ) -> Result<Vec<TakenToken>, ErrorDocument> {
     let mut tokens = Vec::new();
-    if proxy.shared.quotas.is_on() {
+    if proxy.shared.quotas.is_on() || proxy.shared.breakers.is_on() {
         for envelope in envelopes.filter(|envelope| envelope.may_be_job()) {
-            let Some(admitted) = counted(proxy, envelope, false)? else { continue };
+            let Some(admitted) = admit(proxy, envelope, false)? else { continue };
             match admitted.refusal {
                 Some(refusal) => return Err(refusal),
                 None => tokens.extend(admitted.token),

@@ -86,6 +86,8 @@ impl Shared {
 
     /// A worker gets a job. `visibility`: how long it is leased, where that is known.
     pub(crate) fn saw_leased(&self, job: &ClaimedJob<'_>, region: &RegionId, visibility: Option<Duration>) {
+        // Spent also where no hub hears of the job.
+        let trial = if self.breakers.is_on() { self.breakers.came(&job.queue) } else { None };
         if !self.outbox.is_on() || job.id.is_empty() {
             return;
         }
@@ -94,6 +96,10 @@ impl Shared {
         let attributes = envelope.as_ref().map(Envelope::attributes);
         // No description of the job: the rules that bind it are known where it was enqueued.
         let described = Description::new(attributes.and_then(|it| it.replicated_from.as_deref()), None);
+        let described = match trial {
+            Some(trial) => described.of_trial(&trial),
+            None => described,
+        };
         let lease_ms = job.started_at.as_deref().and_then(read_rfc3339).unwrap_or(seen.at_ms);
         let details = || Details {
             worker: job.worker_id.as_deref(),

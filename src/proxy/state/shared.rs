@@ -26,8 +26,8 @@ use crate::ojs::shards::Shards;
 use crate::policy::{Budgets, Concurrency, Glob, Pools, QueueLists, QueueRules, RegionIndex, ShardTurns, Tally, View};
 use crate::region::discovery::Discovered;
 use crate::region::{
-    Drills, ExcludedQueues, FigureQuestions, KnownQueues, Owners, Quotas, Region, Registry, RouteQuestions, Traffic,
-    Workers,
+    Breakers, Drills, ExcludedQueues, FigureQuestions, KnownQueues, Owners, Quotas, Region, Registry, RouteQuestions,
+    Traffic, Workers,
 };
 use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
 use crate::spool::Spool;
@@ -81,6 +81,8 @@ pub struct Shared {
     pub drills: Arc<Drills>,
     /// The quotas of the hub.
     pub quotas: Arc<Quotas>,
+    /// The job types that the hub has stopped.
+    pub breakers: Arc<Breakers>,
     /// How far the hub's index is behind other regions.
     pub lags: Arc<Lags>,
     /// How many lines of a kind are written.
@@ -143,7 +145,7 @@ impl Shared {
 
     /// Whether the tenants of jobs are read, whatever the rules say.
     pub(crate) fn reads_tenants(&self) -> bool {
-        self.shards.is_some() || self.quotas.is_on()
+        self.shards.is_some() || self.quotas.is_on() || self.breakers.is_on()
     }
 
     /// Puts the switches and the quotas of the journal in force; all those of before are over.

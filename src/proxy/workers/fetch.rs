@@ -23,6 +23,7 @@ mod paused;
 mod pooled;
 mod round;
 mod sharded;
+mod stopped;
 mod turn;
 mod withheld;
 
@@ -35,6 +36,7 @@ use self::announced::server_schedules;
 use self::paused::leave_out_paused;
 use self::pooled::of_pool;
 use self::round::{Call, Local, Round};
+use self::stopped::{for_one_job, leave_out_stopped};
 use self::turn::{NAME_BYTES_MAX, are_unconfigured, rules};
 use crate::base::apart;
 use crate::ojs::ErrorDocument;
@@ -65,6 +67,7 @@ pub(crate) async fn fetch(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut head, body) = read(proxy, exchange, request).await?;
+    let (body, probe) = for_one_job(proxy, body);
     let mut claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth);
     let mut own = claims.as_ref().ok().and_then(FetchRequest::own_turns);
     if own.is_some() && are_unconfigured(proxy) && apart(|| server_schedules(proxy)).await {
@@ -78,6 +81,9 @@ pub(crate) async fn fetch(
     if let Some(pauses) = pauses.filter(|pauses| pauses.has_queues())
         && !leave_out_paused(&pauses, claims.as_mut())
     {
+        return Ok(handed_out(exchange, &[]));
+    }
+    if probe.is_none() && proxy.shared.breakers.is_on() && !leave_out_stopped(proxy, claims.as_mut()) {
         return Ok(handed_out(exchange, &[]));
     }
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));

@@ -85,6 +85,8 @@ pub struct Metrics {
     pub client_replicated_from: Counter,
     /// Jobs that were delayed for want of a token of their quota; refused ones are among the refusals.
     pub quota_delayed: Counter,
+    /// Jobs of stopped types that got a later time.
+    pub breaker_delayed: Counter,
     /// Undefined keys under `ojs.federation.` in jobs that were accepted.
     pub unknown_federation_keys: Counter,
     /// Jobs whose region was needed, by how it was found.
@@ -164,8 +166,7 @@ impl Metrics {
     pub fn of(scope: Scope<'_>, regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
         let registry = Registry::new();
         let families = Families { registry: &registry };
-        let requests = families.counters(&family::REQUESTS);
-        let overhead = families.histograms(&family::OVERHEAD);
+        let (requests, overhead) = (families.counters(&family::REQUESTS), families.histograms(&family::OVERHEAD));
         let refusals = families.counters(&family::REFUSALS);
         let (rejected, reloads) = (families.counters(&family::REJECTED_HEADS), families.counters(&family::RELOADS));
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
@@ -194,6 +195,7 @@ impl Metrics {
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
             quota_delayed: families.counter(&family::QUOTA_DELAYED),
+            breaker_delayed: families.counter(&family::BREAKER_DELAYED),
             unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
@@ -266,6 +268,7 @@ impl Metrics {
             retry_budget_available: self.retry_budget_available.clone(),
             client_replicated_from: self.client_replicated_from.clone(),
             quota_delayed: self.quota_delayed.clone(),
+            breaker_delayed: self.breaker_delayed.clone(),
             unknown_federation_keys: self.unknown_federation_keys.clone(),
             lookups: self.lookups.clone(),
             kept_jobs: self.kept_jobs.clone(),

@@ -15,6 +15,7 @@ use crate::support::program_path;
 /// The pages whose blocks are run, but those that are excepted.
 pub const RUN: &[&str] = &[
     "README.md",
+    "docs/guide/breakers.md",
     "docs/guide/clients.md",
     "docs/guide/demo.md",
     "docs/guide/first-federation.md",
@@ -224,6 +225,14 @@ fn an_operator_follows_the_runbook_as_it_is_written() {
         "maintenance until ",
         "ended: maintenance",
     ] {
+        assert!(said.has(expected), "{expected} is not in {}", said.all);
+    }
+}
+
+#[test]
+fn a_type_that_fails_is_stopped_and_goes_on_as_the_guide_says() {
+    let Some(said) = run("docs/guide/breakers.md", "", &[]) else { return };
+    for expected in ["3 of 3", "scheduled_at", "operator: release 7.2 was rolled back", "there is no such incident"] {
         assert!(said.has(expected), "{expected} is not in {}", said.all);
     }
 }

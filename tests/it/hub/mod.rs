@@ -3,6 +3,7 @@
 mod asked;
 mod audit_bundle;
 mod bodies;
+mod breakers;
 mod conflicts;
 mod drill;
 mod events;

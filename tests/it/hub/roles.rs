@@ -14,7 +14,7 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
     let set = format!("/v1/hub/switches?switch=maintenance&for=1h&{why}");
     let end = format!("/v1/hub/switches?switch=maintenance&{why}");
     let region = format!("/v1/federation/regions/eu-west-1?{why}");
-    let cells: [(Method, &str, [u16; 4]); 34] = [
+    let cells: [(Method, &str, [u16; 4]); 37] = [
         (Method::GET, "/v1/hub/switches", [403, 200, 200, 403]),
         (Method::PUT, &set, [403, 200, 403, 403]),
         (Method::DELETE, &end, [403, 200, 403, 403]),
@@ -50,6 +50,9 @@ async fn each_role_and_scope_opens_its_own_endpoints_and_no_certificate_opens_no
         (Method::POST, "/api/jobs/a/replay", [403, 404, 403, 403]),
         (Method::GET, "/api/replays", [403, 200, 200, 403]),
         (Method::GET, "/api/replays/a", [403, 404, 404, 403]),
+        (Method::GET, "/api/incidents", [403, 200, 200, 403]),
+        (Method::GET, "/api/incidents/a", [403, 404, 404, 403]),
+        (Method::POST, "/api/incidents/a/close", [403, 400, 403, 403]),
         // The scope `backfill` is needed for many jobs, and no operator of this hub has it.
         (Method::POST, "/api/replays", [403, 403, 403, 403]),
         (Method::DELETE, "/api/replays/a", [403, 403, 403, 403]),

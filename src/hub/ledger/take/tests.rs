@@ -21,11 +21,11 @@ fn fact(job: &str, kind: ChangeKind, lease_ms: u64, at_ms: u64) -> Change {
 }
 
 fn on(change: Change) -> Reported {
-    Reported { change, details: Some(OwnedDetails::default()) }
+    Reported { change, details: Some(OwnedDetails::default()), trial: None }
 }
 
 fn off(change: Change) -> Reported {
-    Reported { change, details: None }
+    Reported { change, details: None, trial: None }
 }
 
 fn added(known: BTreeSet<LedgerName>, jobs: &[LedgerJob], reported: &[Reported]) -> LedgerAppend {
@@ -92,6 +92,7 @@ fn a_further_extension_within_a_minute_moves_the_end_of_the_lease_without_a_row(
     let extended = |at_ms, until_ms| Reported {
         change: fact("j", ChangeKind::Extended, 20, at_ms),
         details: Some(OwnedDetails { lease_until_ms: Some(until_ms), ..OwnedDetails::default() }),
+        trial: None,
     };
     let first = added(BTreeSet::new(), &[], &[on(fact("j", ChangeKind::Leased, 20, 20)), extended(30, 60)]);
     let known: BTreeSet<LedgerName> = first.rows.iter().map(|it| it.name.clone()).collect();
@@ -100,4 +101,32 @@ fn a_further_extension_within_a_minute_moves_the_end_of_the_lease_without_a_row(
     assert!(second.jobs[0].document.contains("\"lease_until_ms\":80"), "{}", second.jobs[0].document);
     let again = added(known, &second.jobs, &[extended(50, 80)]);
     assert!(again.jobs.is_empty(), "a repetition changes nothing");
+}
+
+#[test]
+fn an_end_that_an_event_stream_shows_again_counts_once_for_a_breaker() {
+    let ends = |reported: &[Reported]| {
+        let mut adding = Adding { is_watched: true, ..Adding::new(BTreeSet::new()) };
+        reported.iter().for_each(|it| adding.add(it, Some("pod:1")));
+        adding.seen.iter().filter(|it| it.is_new_end).map(|it| it.step).collect::<Vec<_>>()
+    };
+    let shown = |change: Change| on(Change { observed_by: Some(crate::replica::Observer::Events), ..change });
+    let (failed, done) = (fact("j", ChangeKind::Failed, 20, 30), fact("j", ChangeKind::Completed, 0, 50));
+    let life = [on(fact("j", ChangeKind::Created, 0, 10)), on(failed.clone()), shown(failed.clone())];
+    assert_eq!(ends(&life), [Step::Failed]);
+    assert_eq!(ends(&[shown(failed.clone()), on(failed)]), [Step::Failed], "whichever comes first");
+    assert_eq!(ends(&[shown(done.clone()), on(done)]), [Step::Succeeded]);
+    let again = [on(fact("j", ChangeKind::Failed, 20, 30)), on(fact("j", ChangeKind::Failed, 40, 45))];
+    assert_eq!(ends(&again).len(), 2, "another attempt");
+}
+
+#[test]
+fn a_probe_whose_failure_is_heard_of_first_has_failed_since_it_went() {
+    let mut adding = Adding { is_watched: true, ..Adding::new(BTreeSet::new()) };
+    let went = Reported { trial: Some("i/1".to_owned()), ..on(fact("j", ChangeKind::Created, 0, 10)) };
+    for it in [&on(fact("j", ChangeKind::Failed, 20, 30)), &went, &went] {
+        adding.add(it, Some("pod:1"));
+    }
+    let probes: Vec<_> = adding.seen.iter().filter(|it| it.trial.is_some()).map(|it| it.job.failures).collect();
+    assert_eq!(probes, [0, 0], "also where it is reported again");
 }

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 16] = [
+const MIGRATIONS: [&str; 17] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -164,6 +164,20 @@ CREATE INDEX ojs_hub_replay_job_due ON ojs_hub_replay_job (replay, step, changed
 ",
     // The quotas that operators have put.
     "ALTER TABLE ojs_hub_state ADD COLUMN quotas text NOT NULL DEFAULT '{}';",
+    // Incidents: breakers of job types, from the trip to the close; and the ends of jobs that each hub has heard of.
+    "
+CREATE TABLE ojs_hub_incident (
+  id text COLLATE \"C\" PRIMARY KEY, version bigint NOT NULL, job_type text NOT NULL, tenant text NOT NULL, is_open boolean NOT NULL,
+  opened_ms bigint NOT NULL, closed_ms bigint, due_ms bigint, document text NOT NULL);
+CREATE UNIQUE INDEX ojs_hub_incident_open ON ojs_hub_incident (job_type, tenant) WHERE is_open;
+CREATE INDEX ojs_hub_incident_age ON ojs_hub_incident (opened_ms, id);
+CREATE INDEX ojs_hub_incident_closed ON ojs_hub_incident (closed_ms) WHERE closed_ms IS NOT NULL;
+CREATE INDEX ojs_hub_incident_due ON ojs_hub_incident (due_ms) WHERE due_ms IS NOT NULL;
+CREATE TABLE ojs_hub_type_end (
+  hub text NOT NULL, job_type text NOT NULL, tenant text NOT NULL, from_ms bigint NOT NULL, succeeded bigint NOT NULL, failed bigint NOT NULL,
+  jobs text NOT NULL, PRIMARY KEY (hub, job_type, tenant, from_ms));
+CREATE INDEX ojs_hub_type_end_age ON ojs_hub_type_end (from_ms);
+",
 ];
 
 /// Another hub may make the tables for longer than other statements wait for a lock. Shorter than [`super::MIGRATION_WAIT`]: the server then

@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 16] = [
+const MIGRATIONS: [&str; 17] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -153,6 +153,16 @@ CREATE INDEX replay_job_due ON replay_job (replay, step, changed_ms, place);
 ",
     // The quotas that operators have put.
     "ALTER TABLE state ADD COLUMN quotas TEXT NOT NULL DEFAULT '{}';",
+    // Incidents: breakers of job types, from the trip to the close. Jobs without a tenant have an empty one.
+    "
+CREATE TABLE incident (
+  id TEXT PRIMARY KEY, version INTEGER NOT NULL, job_type TEXT NOT NULL, tenant TEXT NOT NULL, is_open INTEGER NOT NULL,
+  opened_ms INTEGER NOT NULL, closed_ms INTEGER, due_ms INTEGER, document TEXT NOT NULL);
+CREATE UNIQUE INDEX incident_open ON incident (job_type, tenant) WHERE is_open;
+CREATE INDEX incident_age ON incident (opened_ms, id);
+CREATE INDEX incident_closed ON incident (closed_ms) WHERE closed_ms IS NOT NULL;
+CREATE INDEX incident_due ON incident (due_ms) WHERE due_ms IS NOT NULL;
+",
 ];
 
 /// Opens a file that no other process holds, and makes its tables where it is new.

@@ -21,13 +21,13 @@ use crate::proxy::{
         asked::{AskedHub, decided},
         described::described_bare,
         paused::check_source,
-        plan::{StampRoom, Stamped, refusal, with_word},
+        plan::{StampRoom, Stamped, of_probe, refusal, with_word},
         quota::{Admitted, admit, admit_whole},
         several::{Bounds, Whole, check_each, demand, demand_of_holder, places_of_keys},
     },
     state::Proxy,
 };
-use crate::region::TakenToken;
+use crate::region::{Probe, TakenToken};
 use crate::replica::Ledgered;
 
 /// The parts by region.
@@ -303,6 +303,8 @@ impl<'p, 'b> Planner<'p, 'b> {
                 return Err(refusal.with("index", member));
             }
             let notes = Some(&mut told).filter(|_| place < room);
+            // Of a batch that fails, the permission is not given back: it ends by its time.
+            quota.iter().filter_map(|quota| quota.probe.as_ref()).for_each(Probe::sent);
             let (edits, data) = self.stamp_one(&job.envelope, decision, quota.as_deref(), notes);
             splices.push(edits);
             sent.push(data);
@@ -329,7 +331,7 @@ impl<'p, 'b> Planner<'p, 'b> {
             unique: envelope.is_unique(),
             // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
             shared_queue: (!decision.restricted).then(|| self.proxy.queues.queue(envelope.queue())),
-            described: described_bare(self.proxy, envelope, decision).map(|description| {
+            described: of_probe(described_bare(self.proxy, envelope, decision), quota).map(|description| {
                 let federation_id = additions.federation_id.or(envelope.attributes().federation_id.as_deref());
                 let is_ledgered = description.of_ledger() != Ledgered::No;
                 Box::new(Described {
