@@ -10,6 +10,7 @@ mod pools;
 mod questions;
 mod regions;
 mod shown;
+mod slots;
 mod tokens;
 
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,7 @@ use super::quota_tokens::WITH_QUOTAS;
 use super::quoting::Quoting;
 use super::report::{REPORTS_MAX, Reports};
 use super::request::Requests;
+use super::slotting::Slotting;
 use super::status::Status;
 use super::views::{FEED_HEADER, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
@@ -85,6 +87,8 @@ pub struct Link {
     pub granting: Granting,
     /// The quotas that this sidecar keeps to.
     pub quoting: Rc<Quoting>,
+    /// The slots of those that bound active jobs.
+    pub slotting: Slotting,
     /// The changes of jobs that the hub lacks; none where this sidecar reports none.
     pub outbox: Option<Arc<Outbox>>,
     /// The bytes of jobs that the hub lacks; none where this sidecar reports none.
@@ -180,6 +184,7 @@ impl Link {
             if is_round && !std::mem::take(&mut was_followed) {
                 self.granting.hub_lost(self.clock.now());
                 self.quoting.hub_lost();
+                self.slotting.hub_lost(self.clock.now());
             }
             self.lost(&error);
             self.replica.set(self.replica.get().wrapping_add(1));
@@ -223,6 +228,7 @@ impl Link {
             failure = self.keep_asking_where(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.keep_asking_for_tokens(requests) => failure,
+            failure = self.keep_asking_for_slots(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }

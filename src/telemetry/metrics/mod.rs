@@ -36,7 +36,7 @@ pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection,
     DiscoverySource, DiscoveryState, DrillJob, FailoverReason, HeadRejection, HubKey, HubQuestion, JournalEviction,
     JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult,
-    RemoteFetch, ReplayBy, Resolution, SpoolFate, SpoolResult, StatusClass,
+    RemoteFetch, ReplayBy, Resolution, SlotLack, SpoolFate, SpoolResult, StatusClass,
 };
 pub use region::RegionMetrics;
 pub use scheduling::SchedulingMetrics;
@@ -85,6 +85,8 @@ pub struct Metrics {
     pub client_replicated_from: Counter,
     /// Jobs that were delayed for want of a token of their quota; refused ones are among the refusals.
     pub quota_delayed: Counter,
+    /// FETCHes that left queues out for a quota.
+    pub quota_held: Cells<SlotLack, Counter>,
     /// Undefined keys under `ojs.federation.` in jobs that were accepted.
     pub unknown_federation_keys: Counter,
     /// Jobs whose region was needed, by how it was found.
@@ -174,6 +176,7 @@ impl Metrics {
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let evictions = families.counters(&family::JOURNAL_EVICTIONS);
         let (kept, pending) = (families.counters(&family::KEPT_JOBS), families.int_gauges(&family::OUTCOMES_PENDING));
+        let quota_held = families.counters(&family::QUOTA_HELD);
         show_build(&families);
         let vectors = region::Vectors::new(&families, classes, &refusals);
         let metrics = Self {
@@ -194,6 +197,7 @@ impl Metrics {
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
             quota_delayed: families.counter(&family::QUOTA_DELAYED),
+            quota_held: Cells::each(SlotLack::ALL, |reason| quota_held.with_label_values(&[reason.as_str()])),
             unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
@@ -266,6 +270,7 @@ impl Metrics {
             retry_budget_available: self.retry_budget_available.clone(),
             client_replicated_from: self.client_replicated_from.clone(),
             quota_delayed: self.quota_delayed.clone(),
+            quota_held: self.quota_held.clone(),
             unknown_federation_keys: self.unknown_federation_keys.clone(),
             lookups: self.lookups.clone(),
             kept_jobs: self.kept_jobs.clone(),
