@@ -323,7 +323,7 @@ fn extended(proxy: &Proxy, index: RegionIndex, said: &Insisted, visibility: Opti
 #[cold]
 fn note_leases<'i>(proxy: &Proxy, ids: impl Iterator<Item = &'i str>, visibility: Duration) {
     let table = proxy.shared.quotas.active.table();
-    for active in ids.filter_map(|id| table.get(&*proxy.shared.journal.slot_of(id)?).cloned()) {
+    for active in ids.filter_map(|id| table.get(&proxy.shared.journal.slot_of(id)?).cloned()) {
         active.slots.note_lease(visibility.min(LEASE_MAX));
     }
 }

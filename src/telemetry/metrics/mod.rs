@@ -166,17 +166,15 @@ impl Metrics {
     pub fn of(scope: Scope<'_>, regions: &[RegionId], classes: &[&'static str]) -> Arc<Self> {
         let registry = Registry::new();
         let families = Families { registry: &registry };
-        let requests = families.counters(&family::REQUESTS);
-        let overhead = families.histograms(&family::OVERHEAD);
+        let (requests, overhead) = (families.counters(&family::REQUESTS), families.histograms(&family::OVERHEAD));
         let refusals = families.counters(&family::REFUSALS);
         let (rejected, reloads) = (families.counters(&family::REJECTED_HEADS), families.counters(&family::RELOADS));
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let (lookups, outcomes) = (families.counters(&family::LOOKUPS), families.counters(&family::OUTCOMES));
         let (switches, replays) = (families.int_gauges(&family::SWITCHES), families.counters(&family::REPLAYS));
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
-        let evictions = families.counters(&family::JOURNAL_EVICTIONS);
+        let (held, evictions) = (families.counters(&family::QUOTA_HELD), families.counters(&family::JOURNAL_EVICTIONS));
         let (kept, pending) = (families.counters(&family::KEPT_JOBS), families.int_gauges(&family::OUTCOMES_PENDING));
-        let quota_held = families.counters(&family::QUOTA_HELD);
         show_build(&families);
         let vectors = region::Vectors::new(&families, classes, &refusals);
         let metrics = Self {
@@ -197,7 +195,7 @@ impl Metrics {
             retry_budget_available: families.gauges(&family::RETRY_BUDGET).with_label_values::<&str>(&[]),
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
             quota_delayed: families.counter(&family::QUOTA_DELAYED),
-            quota_held: Cells::each(SlotLack::ALL, |reason| quota_held.with_label_values(&[reason.as_str()])),
+            quota_held: Cells::each(SlotLack::ALL, |reason| held.with_label_values(&[reason.as_str()])),
             unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),

@@ -182,12 +182,9 @@ impl Run {
             let at = (tenant * 31 + 17 * self.draw.below(HOMES) as usize) % SIDECARS;
             let is_report = self.draw.below(4) == 0;
             self.judge.arrived += 1;
-            let token = match self.sidecars[at].0.admit(tenant, is_report, self.now()) {
-                Ok(token) => token,
-                Err(_) => {
-                    self.judge.refused += 1;
-                    continue;
-                }
+            let Ok(token) = self.sidecars[at].0.admit(tenant, is_report, self.now()) else {
+                self.judge.refused += 1;
+                continue;
             };
             let Some(token) = token else {
                 self.region.store(tenant, is_report, self.now_ms, self.now_ms);
