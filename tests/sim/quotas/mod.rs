@@ -15,7 +15,7 @@ use run::Run;
 
 const SEEDS: u64 = 2;
 /// How long each run lasts. Stretches of any length are judged, and an hour of one quota is spent at once. Units: seconds.
-const LASTS_S: u64 = 600;
+const LASTS_S: u64 = 300;
 /// Tenants, the first ones of which have quotas.
 pub const TENANTS: usize = 20;
 pub const SIDECARS: usize = 100;
