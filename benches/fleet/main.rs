@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use ojs_sidecar::base::{Clock, RegionId};
 use ojs_sidecar::config::{Config, Sources, load};
-use ojs_sidecar::fleet::{Granting, Link, Quoting, Report, Reports, Status};
+use ojs_sidecar::fleet::{Granting, Link, Quoting, Report, Reports, Slotting, Status};
 use ojs_sidecar::journal::Journal;
 use ojs_sidecar::net::resolve::SystemResolver;
 use ojs_sidecar::proxy::Random;
@@ -163,6 +163,7 @@ impl Fleet {
             granting: Granting::default(),
             breakers: Arc::default(),
             quoting: Rc::new(Quoting::new(Arc::default(), clock.now())),
+            slotting: Slotting::new(Arc::default(), Arc::clone(&journal)),
             clock,
             draw: Random::default().draw(),
             outbox: None,

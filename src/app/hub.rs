@@ -18,7 +18,7 @@ use crate::api::outcome_row;
 use crate::config::{ClientListen, Config, FleetLimit, HubConfig, LoadSource, PoolConfig, RegionConfig, effective};
 use crate::fleet::{
     Granting, Lease, Limited, Link, NAME_BYTES_MAX, OnState, Pooled, QUEUES_MAX, Quoting, REPORT_BYTES_MAX,
-    REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports, SET_MEMBERS_MAX, Status,
+    REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports, SET_MEMBERS_MAX, Slotting, Status,
 };
 use crate::outcome::{Placement, State};
 use crate::policy::Figures;
@@ -159,6 +159,7 @@ fn link(
         reports: Box::new(reports),
         granting: granting(shared),
         breakers: Arc::clone(&shared.breakers),
+        slotting: Slotting::new(Arc::clone(&shared.quotas), Arc::clone(&shared.journal)),
         quoting: Rc::new(Quoting::new(Arc::clone(&shared.quotas), world.clock.now())),
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
         bodies: (!shared.replicated.is_empty()).then(|| Arc::clone(&shared.bodies)),

@@ -225,7 +225,9 @@ impl Bound {
 async fn give_back(shared: &Shared, clock: &Clock) {
     let of_regions = shared.registry.regions().iter().map(|it| &**shared.concurrency.grant(it.index));
     let of_pools = shared.pools.all().filter_map(|pool| Some(pool.grant()?.grant()));
-    let grants: Vec<&Grant> = of_regions.chain(of_pools).collect();
+    let active = shared.quotas.active.table();
+    let of_quotas = active.iter().map(|it| it.slots.grant.grant());
+    let grants: Vec<&Grant> = of_regions.chain(of_pools).chain(of_quotas).collect();
     grants.iter().for_each(|grant| grant.end());
     let given_back = async {
         while !grants.iter().all(|grant| grant.is_given_back())

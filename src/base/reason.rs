@@ -189,7 +189,7 @@ reasons! {
         ScopeUnknown = "scope_unknown": "`X-Scope` is neither `sidecar` nor `fleet`, or is there several times",
         PoolUnknown = "pool_unknown": "a FETCH names a pool that `scheduling.pools` does not have; `details.known_pools` has those that there are",
         PoolUnclear = "pool_unclear":
-            "there are pools of workers, and a FETCH does not say its pool, its queues or its `count` in a way that all servers read alike",
+            "pools of workers, or quotas with `maxActive`, bound jobs, and a FETCH does not say its pool, its queues, its `count` or its lease in a way that all servers read alike",
         PoolLease = "pool_lease":
             "a FETCH or a heartbeat asks for a longer lease than `longest_lease` of its pool, whose jobs the hub bounds for the fleet, or for one that is no number; \
              no region was asked",

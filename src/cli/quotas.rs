@@ -33,7 +33,7 @@ enum QuotasCommand {
 
 #[derive(Debug, Args)]
 struct PutArgs {
-    /// The whole set as JSON: {"profiles": {NAME: {"maxPerHour": N, "burst": N}}, "quotas": [{"tenant": T, "jobType": J, "profile": NAME}]}
+    /// The whole set as JSON: {"profiles": {NAME: {"maxPerHour": N, "burst": N, "maxActive": N}}, "quotas": [{"tenant": T, "jobType": J, "profile": NAME}]}
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -84,10 +84,26 @@ fn show(arguments: &ListArgs) -> u8 {
         "granted",
         "later",
         "nextEligible",
+        "maxActive",
+        "active",
+        "exact",
     ];
     let row = |it: &Value| keys.map(|key| cell(&it[key]));
-    let head =
-        ["TENANT", "TYPE", "MAX PER HOUR", "BURST", "OVER LIMIT", "ON HUB LOSS", "USED", "GRANTED", "LATER", "NEXT"];
+    let head = [
+        "TENANT",
+        "TYPE",
+        "MAX PER HOUR",
+        "BURST",
+        "OVER LIMIT",
+        "ON HUB LOSS",
+        "USED",
+        "GRANTED",
+        "LATER",
+        "NEXT",
+        "MAX ACTIVE",
+        "ACTIVE",
+        "EXACT",
+    ];
     listed(arguments, (PATH, "quotas"), "no quota was put at the hub", |quotas| {
         table(head, quotas.iter().map(row).collect());
     })

@@ -58,6 +58,9 @@ pub struct PoolPlaces {
     pub wants: u64,
     /// How long a job may be leased that was fetched just before the end of a grant. Units: milliseconds.
     pub longest_lease_ms: u64,
+    /// The jobs that workers hold now, of a quota, whose key is the name in `pool` then; none for a pool of workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
 }
 
 /// The calls of a sidecar to one region.
@@ -186,7 +189,8 @@ impl GrantRequest {
             return Some("`longest_lease_ms`: expected a day at most");
         }
         let of_regions = self.regions.iter().map(|it| [it.holds, it.needs, it.wants]);
-        let of_pools = self.pools.iter().map(|it| [it.holds.max(it.granted), it.needs, it.wants]);
+        let of_pools =
+            self.pools.iter().map(|it| [it.holds.max(it.granted).max(it.held.unwrap_or_default()), it.needs, it.wants]);
         if of_regions.chain(of_pools).flatten().any(|calls| calls > CALLS_MAX) {
             return Some("`holds`, `needs` and `wants`: expected at most a thousand million calls");
         }
@@ -217,6 +221,7 @@ mod tests {
             needs: 1,
             wants: 1,
             longest_lease_ms: 60_000,
+            held: None,
         };
         assert_eq!(GrantRequest { pools: vec![pool.clone()], ..right.clone() }.mistake(), None);
         for (wrong, member) in [

@@ -11,6 +11,7 @@ mod pools;
 mod questions;
 mod regions;
 mod shown;
+mod slots;
 mod tokens;
 
 use std::cell::{Cell, RefCell};
@@ -35,6 +36,7 @@ use super::quota_tokens::WITH_QUOTAS;
 use super::quoting::Quoting;
 use super::report::{REPORTS_MAX, Reports};
 use super::request::Requests;
+use super::slotting::Slotting;
 use super::status::Status;
 use super::views::{FEED_HEADER, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS, take_views};
 use crate::base::{Clock, Draw};
@@ -89,6 +91,8 @@ pub struct Link {
     pub quoting: Rc<Quoting>,
     /// The job types that the hub has stopped.
     pub breakers: Arc<Breakers>,
+    /// The slots of those that bound active jobs.
+    pub slotting: Slotting,
     /// The changes of jobs that the hub lacks; none where this sidecar reports none.
     pub outbox: Option<Arc<Outbox>>,
     /// The bytes of jobs that the hub lacks; none where this sidecar reports none.
@@ -185,6 +189,7 @@ impl Link {
                 self.granting.hub_lost(self.clock.now());
                 self.quoting.hub_lost();
                 self.breakers.hub_lost();
+                self.slotting.hub_lost(self.clock.now());
             }
             self.lost(&error);
             self.replica.set(self.replica.get().wrapping_add(1));
@@ -228,6 +233,7 @@ impl Link {
             failure = self.keep_asking_where(requests) => failure,
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.keep_asking_for_tokens(requests) => failure,
+            failure = self.keep_asking_for_slots(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }

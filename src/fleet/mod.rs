@@ -32,6 +32,7 @@ mod quota_tokens;
 mod quoting;
 mod report;
 mod request;
+mod slotting;
 mod status;
 mod views;
 
@@ -53,5 +54,6 @@ pub use quota_tokens::{FeedQuotas, LaterTokens, QuotaAnswer, QuotaTokens, WITH_Q
 pub use quoting::Quoting;
 pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Reports};
 pub use request::JOB_NOT_INDEXED;
+pub use slotting::Slotting;
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};
 pub use views::{FEED_HEADER, FeedPools, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS};

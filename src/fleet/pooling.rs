@@ -118,6 +118,7 @@ impl Pooled {
             needs,
             wants: needs.max(spare),
             longest_lease_ms: u64::try_from(self.longest_lease.as_millis()).unwrap_or(u64::MAX).max(last_ms),
+            held: None,
         }
     }
 
@@ -185,7 +186,7 @@ mod tests {
                 visibility,
                 until: None,
                 ends: Moment::default(),
-                place: Some(LeasePlace { pool: Some(Arc::clone(&self.name)), queue: None }),
+                place: Some(LeasePlace { pool: Some(Arc::clone(&self.name)), queue: None, slot: None }),
             };
             self.journal.leased((0..jobs).map(lease));
             self.grant.came(jobs, self.journal.with_places(&self.name, |taken| taken.held));

@@ -88,12 +88,17 @@ impl Quoting {
     }
 
     /// A feed begins.
-    pub(super) fn feed_begins(&self) {
+    pub fn feed_begins(&self) {
         self.is_named.set(false);
     }
 
+    /// Whether the present feed has named the quotas.
+    pub(super) const fn is_named(&self) -> bool {
+        self.is_named.get()
+    }
+
     /// The feed has named the quotas: the hub grants tokens.
-    pub(super) fn named(&self, quotas: &[Quota]) {
+    pub fn named(&self, quotas: &[Quota]) {
         self.quotas.set(quotas);
         self.is_named.set(true);
         self.is_lost.set(false);
@@ -117,7 +122,7 @@ impl Quoting {
     }
 
     /// No hub can be reached.
-    pub(super) fn hub_lost(&self) {
+    pub fn hub_lost(&self) {
         self.is_lost.set(true);
         self.close_lost();
         self.turned.1.notify_one();
@@ -129,7 +134,7 @@ impl Quoting {
     }
 
     /// The next request, for the quotas that are to be asked for now; those that have waited longest first.
-    pub(super) fn ask(&self, now: Instant) -> Vec<QuotaTokens> {
+    pub fn ask(&self, now: Instant) -> Vec<QuotaTokens> {
         if !self.is_named.get() {
             return Vec::new();
         }
@@ -149,7 +154,7 @@ impl Quoting {
     }
 
     /// Puts the tokens of an answer in force. `asked`: when the request was made.
-    pub(super) fn take(&self, answers: &[QuotaAnswer], asked: Instant) {
+    pub fn take(&self, answers: &[QuotaAnswer], asked: Instant) {
         let (table, mut courses) = (self.quotas.table(), self.courses.borrow_mut());
         for answer in answers {
             let (QuotaAnswer::Granted { quota, .. }

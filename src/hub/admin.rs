@@ -141,6 +141,8 @@ fn limit_metrics(hub: &Hub, out: &mut String) {
             Subject::Region(region) => regions.push((region.as_str(), most, granted)),
             // The name is the operator's: any text.
             Subject::Pool(name) => pools.push((name.as_str(), most, granted)),
+            // Tenants are no labels.
+            Subject::Quota(_) => {}
         }
     }
     let mut family = |name: &str, help: &str, label: &str, rows: Vec<(&str, u64)>| {

@@ -4,13 +4,14 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::access::Caller;
-use super::limits::{Ask, Share, Subject};
+use super::limits::Subject;
 use super::quotas;
 use super::response::Refusal;
 use super::sidecar_request::read;
 use super::state::Hub;
 use crate::base::text::rfc3339;
 use crate::fleet::{GrantAnswer, GrantRequest, PoolAnswer, PoolPlaces, RegionCalls, RegionGrant};
+use crate::policy::{LimitAsk as Ask, LimitShare as Share};
 
 /// The cause where a limit takes no further holder.
 const FULL: &str = "the limit has as many holders as may be";
@@ -39,6 +40,7 @@ async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) ->
         needs: calls.needs,
         wants: calls.wants,
         longest_call_ms: request.longest_call_ms,
+        held: 0,
     };
     match limit.ask(ask).await {
         Ok(Share::Calls(calls)) => {
@@ -52,7 +54,7 @@ async fn region_grant(hub: &Hub, request: &GrantRequest, calls: &RegionCalls) ->
 
 async fn pool_answer(hub: &Hub, request: &GrantRequest, places: &PoolPlaces) -> PoolAnswer {
     let pool = places.pool.clone();
-    let Some(limit) = hub.limits.of(&Subject::Pool(pool.clone())) else { return PoolAnswer::NoPool { pool } };
+    let Some(limit) = hub.limits.of(&Subject::of_places(&pool)) else { return PoolAnswer::NoPool { pool } };
     let ask = Ask {
         sidecar: request.sidecar.clone(),
         started_unix_ms: request.started_unix_ms,
@@ -62,6 +64,7 @@ async fn pool_answer(hub: &Hub, request: &GrantRequest, places: &PoolPlaces) -> 
         needs: places.needs,
         wants: places.wants,
         longest_call_ms: places.longest_lease_ms,
+        held: places.held.unwrap_or_default(),
     };
     match limit.ask(ask).await {
         Ok(Share::Calls(places)) => {
@@ -93,6 +96,8 @@ pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
             Subject::Pool(pool) => {
                 pools.push(json!({ "pool": pool, "concurrency": most, "granted": granted, "holders": shown("places") }))
             }
+            // `GET /api/quotas` shows them.
+            Subject::Quota(_) => {}
         }
     }
     Ok(json!({ "limits": regions, "pools": pools }))

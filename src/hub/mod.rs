@@ -8,7 +8,7 @@
 //! - `state` has the present switches and sidecars in memory; `feed` carries them to sidecars. `figures` sums those of their pools.
 //! - `regions` takes the regions that operators put at the hub for the discovery of sidecars; `registry` has them.
 //! - `pools` takes the pools of workers that operators put at the hub for all sidecars; `put_pools` has them.
-//! - `quotas` takes the quotas that operators put at the hub, which `put_quotas` has, and grants tokens of them by the ledgers of `quota_desk`.
+//! - `quotas` takes the quotas that operators put at the hub, which `put_quotas` has, and grants tokens of them by the ledgers of `quota_desk`; `active_quotas` shows those that bound active jobs.
 //! - `limits` divides fleet limits among sidecars, which ask by `grants`.
 //! - `keys` has the `Idempotency-Key`s that sidecars share.
 //! - `isolations` takes over the isolations of other hubs, which `taken` has; `returning` holds feeds back at the start until these were heard.
@@ -28,6 +28,7 @@
 //! Plane: control. All of it runs on one thread, and SQLite on another.
 
 mod access;
+mod active_quotas;
 mod admin;
 mod answer;
 mod audit;
@@ -85,6 +86,7 @@ mod pulling_bodies;
 mod put_pools;
 mod put_quotas;
 mod quota_desk;
+mod quota_members;
 mod quotas;
 mod record;
 mod regions;

@@ -5,24 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::quota_members::{Members, NAME_BYTES_MAX, Profile, is_name};
 use crate::fleet::FeedQuotas;
-use crate::policy::{ANY, OnHubLoss, OverLimit, QUOTAS_MAX, Quota, Rate};
+use crate::policy::{ACTIVE_MAX, QUOTAS_MAX, Quota};
 
 /// The longest body: all quotas, each with the longest names and numbers. Units: bytes.
 pub(super) const QUOTAS_BYTES_MAX: usize = 256 * 1024;
-/// The largest number of an hour: tokens are counted in 32 bits at a sidecar.
-const PER_HOUR_MAX: u64 = 100_000_000;
-/// Names of tenants, types and profiles: a request for grants names each quota. Units: bytes.
-const NAME_BYTES_MAX: usize = 128;
-
-/// A rate with a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Profile {
-    max_per_hour: u64,
-    burst: u64,
-}
-
 /// The order that has put the quotas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PutBy {
@@ -109,6 +97,7 @@ impl QuotasBody {
             }
             quotas.push(quota);
         }
+        check_active(&quotas)?;
         Ok(Self { profiles, quotas, reason, ticket, author })
     }
 }
@@ -128,132 +117,35 @@ fn profiles(value: Value) -> Result<BTreeMap<String, Profile>, String> {
         if !is_name(&name) {
             return Err(format!("`{path}`: expected a name of 1 to {NAME_BYTES_MAX} bytes without control characters"));
         }
-        let rate = members.rate()?;
-        members.end(&["maxPerHour", "burst"])?;
-        Ok((name, Profile { max_per_hour: rate.max_per_hour, burst: rate.burst }))
+        let numbers = members.numbers()?;
+        members.end(&["maxPerHour", "burst", "maxActive"])?;
+        Ok((name, numbers))
     };
     all.into_iter().map(profile).collect()
 }
 
-fn is_name(text: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
-}
-
-/// The members of a quota or a profile that were not read yet.
-struct Members<'p> {
-    path: &'p str,
-    left: Map<String, Value>,
-}
-
-impl<'p> Members<'p> {
-    fn of(value: Value, path: &'p str) -> Result<Self, String> {
-        match value {
-            Value::Object(left) => Ok(Self { path, left }),
-            _ => Err(format!("`{path}`: expected an object")),
-        }
-    }
-
-    /// A member; `null` counts as absent.
-    fn take(&mut self, name: &str) -> Option<Value> {
-        self.left.remove(name).filter(|value| !value.is_null())
-    }
-
-    fn number(&mut self, name: &str, min: u64, max: u64) -> Result<Option<u64>, String> {
-        let Some(value) = self.take(name) else { return Ok(None) };
-        let number = value.as_u64().filter(|number| (min..=max).contains(number));
-        number.map(Some).ok_or_else(|| format!("`{}.{name}`: expected a whole number from {min} to {max}", self.path))
-    }
-
-    /// `maxPerHour` and `burst`.
-    fn rate(&mut self) -> Result<Rate, String> {
-        let path = self.path;
-        if self.take("maxActive").is_some() {
-            return Err(format!(
-                "`{path}.maxActive`: quotas do not bound the jobs that are active at once; leave it out, and bound the `concurrency` of a pool of workers instead"
-            ));
-        }
-        let lacks = || format!("`{path}.maxPerHour`: expected a whole number from 1 to {PER_HOUR_MAX}");
-        let max_per_hour = self.number("maxPerHour", 1, PER_HOUR_MAX)?.ok_or_else(lacks)?;
-        let least = Rate::burst_min(max_per_hour);
-        let usual = Rate::burst_usual(max_per_hour).max(least);
-        let burst = self.number("burst", least, max_per_hour)?.unwrap_or(usual);
-        Ok(Rate { max_per_hour, burst })
-    }
-
-    /// A name, or any.
-    fn subject(&mut self, name: &str) -> Result<String, String> {
-        let expected = || {
-            format!(
-                "`{}.{name}`: expected an exact name of 1 to {NAME_BYTES_MAX} bytes without control characters and without `*`, or `*` for any",
-                self.path
-            )
-        };
-        match self.left.remove(name) {
-            None | Some(Value::Null) => Ok(ANY.to_owned()),
-            Some(Value::String(text)) if is_name(&text) && (text == ANY || !text.contains('*')) => Ok(text),
-            Some(_) => Err(expected()),
-        }
-    }
-
-    fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)], usual: T) -> Result<T, String> {
-        let Some(value) = self.take(name) else { return Ok(usual) };
-        let found = words.iter().find(|(word, _)| value == *word).map(|(_, value)| *value);
-        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        found.ok_or_else(|| format!("`{}.{name}`: expected one of {}", self.path, all.join(", ")))
-    }
-
-    fn quota(mut self, profiles: &BTreeMap<String, Profile>) -> Result<Quota, String> {
-        let (path, profile) = (self.path, self.take("profile"));
-        let (tenant, job_type) = (self.subject("tenant")?, self.subject("jobType")?);
-        let (profile, rate) = match profile {
-            None => (None, self.rate()?),
-            Some(name) => {
-                let known = name.as_str().and_then(|name| Some((name, profiles.get(name)?)));
-                let (name, known) = known.ok_or_else(|| {
-                    let names: Vec<&str> = profiles.keys().map(String::as_str).collect();
-                    format!("`{path}.profile`: expected one of `profiles`, which are [{}]", names.join(", "))
-                })?;
-                if let Some(member) =
-                    ["maxPerHour", "burst", "maxActive"].iter().find(|it| self.left.contains_key(**it))
-                {
-                    return Err(format!("`{path}.{member}`: expected no such member beside `profile`, which says it"));
-                }
-                (Some(name.to_owned()), Rate { max_per_hour: known.max_per_hour, burst: known.burst })
-            }
-        };
-        let over_limit = OverLimit::ALL.map(|it| (it.as_str(), it));
-        let over_limit = self.word("overLimit", &over_limit, OverLimit::Refuse)?;
-        let on_hub_loss = OnHubLoss::ALL.map(|it| (it.as_str(), it));
-        let on_hub_loss = self.word("onHubLoss", &on_hub_loss, OnHubLoss::Hold)?;
-        let local_per_hour = self.number("localPerHour", 1, PER_HOUR_MAX)?;
-        match (on_hub_loss, local_per_hour) {
-            (OnHubLoss::Local, None) => {
-                let why = "with `onHubLoss: local`, the jobs in an hour at each sidecar that reaches no hub";
-                return Err(format!("`{path}.localPerHour`: expected a whole number from 1 to {PER_HOUR_MAX} {why}"));
-            }
-            (OnHubLoss::Hold | OnHubLoss::Refuse, Some(_)) => {
-                return Err(format!("`{path}.localPerHour`: expected no such member without `onHubLoss: local`"));
-            }
-            _ => {}
-        }
-        self.end(&["tenant", "jobType", "profile", "maxPerHour", "burst", "overLimit", "onHubLoss", "localPerHour"])?;
-        let Rate { max_per_hour, burst } = rate;
-        Ok(Quota { tenant, job_type, profile, max_per_hour, burst, over_limit, on_hub_loss, local_per_hour })
-    }
-
-    fn end(self, known: &[&str]) -> Result<(), String> {
-        match self.left.keys().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(()),
-            Some(name) => {
-                Err(format!("`{}.{name}`: expected no such member; there are {}", self.path, known.join(", ")))
+/// That there are not too many quotas with `maxActive`, and that each queue is listed once.
+fn check_active(quotas: &[Quota]) -> Result<(), String> {
+    let mut queues = BTreeMap::new();
+    for (place, quota) in quotas.iter().enumerate() {
+        for (at, queue) in quota.queues.iter().enumerate() {
+            if let Some(other) = queues.insert(queue, place) {
+                return Err(format!(
+                    "`quotas[{place}].queues[{at}]`: {queue} is in `quotas[{other}].queues` already, and a queue holds the jobs of one quota; take one of them out"
+                ));
             }
         }
+    }
+    match quotas.iter().enumerate().filter(|(_, it)| it.max_active.is_some()).nth(ACTIVE_MAX) {
+        None => Ok(()),
+        Some((place, _)) => Err(format!("`quotas[{place}].maxActive`: expected at most {ACTIVE_MAX} quotas with it")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::OverLimit;
 
     #[test]
     fn a_body_is_the_whole_set_and_every_error_names_its_member() {
@@ -265,6 +157,14 @@ mod tests {
         let [first, second] = &read.quotas[..] else { panic!() };
         assert_eq!((first.max_per_hour, first.burst, first.over_limit), (1_000, 17, OverLimit::Delay));
         assert_eq!((second.key().as_str(), second.burst, second.local_per_hour), ("*\t*", 20, Some(60)));
+        let active =
+            r#"{"profiles":{"few":{"maxActive":3}},"quotas":[{"tenant":"acme","profile":"few","queues":["reports"]}]}"#;
+        let read = QuotasBody::read(active.as_bytes()).unwrap();
+        assert_eq!((read.quotas[0].max_active, read.quotas[0].has_rate()), (Some(3), false));
+        assert_eq!(read.quotas[0].queues, ["reports"]);
+        let many: Vec<_> = (0..=ACTIVE_MAX).map(|it| format!(r#"{{"tenant":"t{it}","maxActive":1}}"#)).collect();
+        let many = format!(r#"{{"quotas":[{}]}}"#, many.join(","));
+        assert!(QuotasBody::read(many.as_bytes()).unwrap_err().contains("`quotas[64].maxActive`"));
         let one = |quota: &str| format!(r#"{{"quotas":[{quota}]}}"#);
         for (body, words) in [
             (String::new(), ["JSON object", "`quotas`"]),
@@ -272,8 +172,8 @@ mod tests {
             (r#"{"quotas":[],"quota":1}"#.to_owned(), ["`quota`", "no such member"]),
             (r#"{"quotas":[],"quota_reason":1}"#.to_owned(), ["`quota_reason`", "text"]),
             (
-                r#"{"quotas":[],"profiles":{"p":{"maxActive":3}}}"#.to_owned(),
-                ["`profiles.p.maxActive`", "leave it out"],
+                r#"{"quotas":[],"profiles":{"p":{"maxActive":0}}}"#.to_owned(),
+                ["`profiles.p.maxActive`", "1 to 1000000"],
             ),
             (one("7"), ["`quotas[0]`", "object"]),
             (one("{}"), ["`quotas[0].maxPerHour`", "1 to 100000000"]),
@@ -287,7 +187,22 @@ mod tests {
             (one(r#"{"maxPerHour":10,"onHubLoss":"local"}"#), ["`quotas[0].localPerHour`", "at each sidecar"]),
             (one(r#"{"maxPerHour":10,"localPerHour":5}"#), ["`quotas[0].localPerHour`", "without"]),
             (one(r#"{"maxPerHour":10,"max":5}"#), ["`quotas[0].max`", "no such member"]),
-            (one(r#"{"maxPerHour":10,"maxActive":5}"#), ["`quotas[0].maxActive`", "pool of workers"]),
+            (one(r#"{"maxActive":1000001}"#), ["`quotas[0].maxActive`", "1 to 1000000"]),
+            (one(r#"{"maxActive":5,"burst":5}"#), ["`quotas[0].burst`", "without `maxPerHour`"]),
+            (one(r#"{"maxActive":5,"queues":"q"}"#), ["`quotas[0].queues`", "array"]),
+            (one(r#"{"maxActive":5,"queues":["q",""]}"#), ["`quotas[0].queues[1]`", "1 to 128"]),
+            (one(r#"{"maxActive":5,"queues":["q","q"]}"#), ["`quotas[0].queues[1]`", "once"]),
+            (one(r#"{"maxPerHour":10,"queues":["q"]}"#), ["`quotas[0].queues`", "`maxActive`"]),
+            (one(r#"{"maxActive":5,"onHubLoss":"local"}"#), ["`quotas[0].localActive`", "at each sidecar"]),
+            (one(r#"{"maxActive":5,"localActive":5}"#), ["`quotas[0].localActive`", "without"]),
+            (
+                one(r#"{"maxActive":5,"onHubLoss":"local","localActive":1,"localPerHour":1}"#),
+                ["`quotas[0].localPerHour`", "stands for"],
+            ),
+            (
+                one(r#"{"maxActive":5,"queues":["q"]},{"tenant":"a","maxActive":5,"queues":["p","q"]}"#),
+                ["`quotas[1].queues[1]`", "`quotas[0].queues`"],
+            ),
             (one(r#"{"maxPerHour":10},{"maxPerHour":5,"tenant":"*"}"#), ["`quotas[1]`", "same tenant"]),
         ] {
             let why = QuotasBody::read(body.as_bytes()).unwrap_err();

@@ -7,6 +7,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::access::Caller;
+use super::active_quotas;
 use super::audit::Entry;
 use super::put_quotas::{PutBy, PutQuotas, QuotasBody};
 use super::quota_desk::usage;
@@ -25,14 +26,20 @@ pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
     let current = hub.current();
     let mut quotas = Vec::with_capacity(current.quotas.quotas.len());
     for quota in &current.quotas.quotas {
-        let (used, now_ms) = usage(&hub.record, quota).await?;
         let mut shown = json!(quota);
-        shown["usedInLastHour"] = used.used.into();
-        shown["granted"] = used.granted.into();
-        shown["later"] = used.later.into();
-        shown["sidecars"] = used.sidecars.into();
-        shown["nextEligible"] = used.next_ms.map(|next| rfc3339(next.max(now_ms))).into();
-        let why = advisory(quota);
+        if quota.has_rate() {
+            let (used, now_ms) = usage(&hub.record, quota).await?;
+            shown["usedInLastHour"] = used.used.into();
+            shown["granted"] = used.granted.into();
+            shown["later"] = used.later.into();
+            shown["sidecars"] = used.sidecars.into();
+            shown["nextEligible"] = used.next_ms.map(|next| rfc3339(next.max(now_ms))).into();
+        }
+        let mut why = advisory(quota);
+        if quota.max_active.is_some() {
+            let of_active = active_quotas::show(hub, quota, &mut shown).await?;
+            why.extend(of_active.into_iter().filter(|it| !why.contains(it)).collect::<Vec<_>>());
+        }
         (shown["advisory"], shown["advisoryReasons"]) = ((!why.is_empty()).into(), why.into());
         quotas.push(shown);
     }
@@ -43,6 +50,9 @@ pub(super) async fn list(hub: &Hub) -> Result<Value, Refusal> {
 
 /// Why a quota may be passed by, or exceeded, through sidecars that follow it.
 fn advisory(quota: &Quota) -> Vec<&'static str> {
+    if !quota.has_rate() {
+        return Vec::new();
+    }
     // A job with a time of its own counts when it is accepted, and starts at that time.
     let mut why = vec!["scheduled_by_client"];
     if quota.tenant != ANY {

@@ -46,6 +46,15 @@ pub struct LeasePlace {
     pub pool: Option<Arc<str>>,
     /// The queue as the configuration writes it; none for one that it does not have.
     pub queue: Option<Arc<str>>,
+    /// The key of the quota that counts the job among the active ones; none where none does. No pool has such a name: it has a tabulator.
+    pub slot: Option<Arc<str>>,
+}
+
+impl LeasePlace {
+    /// Whether it is one of a pool of workers, of workers of none, or of a queue of the configuration.
+    pub(super) const fn is_of_pools(&self) -> bool {
+        self.pool.is_some() || self.queue.is_some()
+    }
 }
 
 impl Lease {

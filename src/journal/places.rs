@@ -6,12 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use foldhash::fast::RandomState;
 
-use super::lease::Lease;
+use super::lease::{Lease, LeasePlace};
 use crate::outcome::Moment;
 
-/// The places by pool; those of workers of no pool are together. Bounded by the leases, and by the FETCHes under way.
+/// The places by pool, with those of workers of no pool together, and the slots by the key of their quota. Bounded by the leases, and by the FETCHes under
+/// way.
 #[derive(Debug, Default)]
 pub(super) struct Places(HashMap<Option<Arc<str>>, Taken, RandomState>);
+
+/// The names that a lease is counted by.
+fn names(place: &LeasePlace) -> impl Iterator<Item = Option<&Arc<str>>> {
+    place.is_of_pools().then_some(place.pool.as_ref()).into_iter().chain(place.slot.as_ref().map(Some))
+}
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -57,18 +63,19 @@ impl Taken {
 impl Places {
     /// A lease takes its place, where it has one.
     pub(super) fn add(&mut self, lease: &Lease) {
-        if let Some(place) = &lease.place {
-            self.0.entry(place.pool.clone()).or_default().held.insert((lease.ends, lease.number));
+        for name in lease.place.iter().flat_map(names) {
+            self.0.entry(name.cloned()).or_default().held.insert((lease.ends, lease.number));
         }
     }
 
     /// A lease gives its place back, where it has one.
     pub(super) fn remove(&mut self, lease: &Lease) {
         let Some(place) = &lease.place else { return };
-        if let Some(taken) = self.0.get_mut(&place.pool) {
+        for name in names(place).map(|name| name.cloned()) {
+            let Some(taken) = self.0.get_mut(&name) else { continue };
             taken.held.remove(&(lease.ends, lease.number));
             if taken.held.is_empty() && taken.asked.load(Relaxed) == 0 {
-                self.0.remove(&place.pool);
+                self.0.remove(&name);
             }
         }
     }
@@ -91,9 +98,10 @@ impl Places {
         self.0.get_mut(&Some(Arc::clone(pool))).map_or_else(TakenPlaces::default, |taken| taken.at(at))
     }
 
-    /// The numbers of the leases that hold a place at a moment.
+    /// The numbers of the leases that hold a place of pools at a moment. No name of a pool has a control character.
     pub(super) fn held(&self, at: Moment) -> impl Iterator<Item = u64> {
-        let held = self.0.values().flat_map(|taken| &taken.held);
+        let is_of_pools = |name: &Option<Arc<str>>| name.as_ref().is_none_or(|name| !name.contains('\t'));
+        let held = self.0.iter().filter(move |(name, _)| is_of_pools(name)).flat_map(|(_, taken)| &taken.held);
         held.filter(move |(ends, _)| *ends > at).map(|(_, number)| *number)
     }
 }

@@ -31,6 +31,13 @@ impl AskedPlaces {
         self.before
     }
 
+    /// Gives back those beyond so many.
+    pub fn keep(&mut self, most: u64) {
+        let over = self.left.saturating_sub(most);
+        self.left -= over;
+        self.all.fetch_sub(over, Relaxed);
+    }
+
     /// So many jobs have come, and their leases are recorded in the `journal` that was asked for the places. Returns how many jobs the workers of the pool hold now.
     pub fn came(&mut self, journal: &Journal, jobs: u64) -> u64 {
         let taken = jobs.min(self.left);
@@ -74,6 +81,12 @@ impl Journal {
         let leases = self.inner.leases.lock();
         let lease = leases.find(job_id)?;
         Some((lease.place.as_ref()?.pool.clone()?, lease.visibility))
+    }
+
+    /// The key of the quota that counts a job among the active ones; none where none does.
+    #[must_use]
+    pub fn slot_of(&self, job_id: &str) -> Option<Arc<str>> {
+        self.inner.leases.lock().find(job_id)?.place.as_ref()?.slot.clone()
     }
 
     /// A job has ended otherwise than by its worker, which holds its place no longer.

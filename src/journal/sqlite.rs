@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS lease (
   number INTEGER PRIMARY KEY, job_id TEXT NOT NULL, region TEXT NOT NULL, worker_id TEXT, started_at TEXT,
   visibility_ms INTEGER NOT NULL, ends_ms INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS place (number INTEGER PRIMARY KEY, pool TEXT, queue TEXT);
+CREATE TABLE IF NOT EXISTS slot (number INTEGER PRIMARY KEY, quota TEXT NOT NULL);
 ";
 
 #[derive(Debug)]
@@ -122,7 +123,7 @@ impl Engine for Sqlite {
     fn compact(&mut self, all: &[Change]) -> Result<(), Trouble> {
         let transaction = self.0.transaction()?;
         transaction.execute_batch(
-            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM place; DELETE FROM switches; DELETE FROM hub; DELETE FROM put_pools; DELETE FROM quotas;",
+            "DELETE FROM placement; DELETE FROM secret; DELETE FROM lease; DELETE FROM place; DELETE FROM slot; DELETE FROM switches; DELETE FROM hub; DELETE FROM put_pools; DELETE FROM quotas;",
         )?;
         for change in all {
             apply(&transaction, change)?;
@@ -211,16 +212,22 @@ fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
             connection.execute("INSERT OR REPLACE INTO quotas VALUES (1, ?1)", [in_json(quotas)?])
         }
         Change::DropLease(number) => connection.execute("DELETE FROM lease WHERE number=?1", [whole(*number)]),
-        Change::DropPlace(number) => connection.execute("DELETE FROM place WHERE number=?1", [whole(*number)]),
+        Change::DropPlace(number) => {
+            connection.execute("DELETE FROM slot WHERE number=?1", [whole(*number)])?;
+            connection.execute("DELETE FROM place WHERE number=?1", [whole(*number)])
+        }
         Change::DropPlacement(number) => connection.execute("DELETE FROM placement WHERE number=?1", [whole(*number)]),
     }
     .map(drop)
 }
 
 fn put_lease(connection: &Connection, it: &Lease) -> rusqlite::Result<usize> {
-    if let Some(LeasePlace { pool, queue }) = &it.place {
+    if let Some(LeasePlace { pool, queue, slot }) = &it.place {
         let values = params![whole(it.number), pool.as_deref(), queue.as_deref()];
         connection.execute("INSERT OR REPLACE INTO place VALUES (?1,?2,?3)", values)?;
+        if let Some(quota) = slot {
+            connection.execute("INSERT OR REPLACE INTO slot VALUES (?1,?2)", params![whole(it.number), &**quota])?;
+        }
     }
     connection.execute(
         "INSERT OR REPLACE INTO lease VALUES (?1,?2,?3,?4,?5,?6,?7)",
@@ -276,11 +283,15 @@ fn only<T: serde::de::DeserializeOwned>(connection: &Connection, table: &str) ->
 
 fn leases(connection: &Connection) -> rusqlite::Result<Vec<Change>> {
     let mut changes = Vec::new();
-    // An earlier version of the program had no places.
-    let query = if connection.table_exists(None, "place")? {
-        "SELECT lease.*, pool, queue FROM lease LEFT JOIN place USING (number) ORDER BY number"
-    } else {
-        "SELECT *, NULL AS pool, NULL AS queue FROM lease ORDER BY number"
+    // Earlier versions of the program had no places, and no slots.
+    let query = match (connection.table_exists(None, "place")?, connection.table_exists(None, "slot")?) {
+        (true, true) => {
+            "SELECT lease.*, pool, queue, quota FROM lease LEFT JOIN place USING (number) LEFT JOIN slot USING (number) ORDER BY number"
+        }
+        (true, false) => {
+            "SELECT lease.*, pool, queue, NULL AS quota FROM lease LEFT JOIN place USING (number) ORDER BY number"
+        }
+        (false, _) => "SELECT *, NULL AS pool, NULL AS queue, NULL AS quota FROM lease ORDER BY number",
     };
     let mut statement = connection.prepare(query)?;
     for row in statement.query_map([], lease)? {
@@ -301,7 +312,7 @@ fn placement(row: &Row<'_>) -> rusqlite::Result<Option<Change>> {
 fn lease(row: &Row<'_>) -> rusqlite::Result<Option<Lease>> {
     let Some(region) = region(row, "region")? else { return Ok(None) };
     let name = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(column)?.map(Into::into));
-    let (pool, queue) = (name("pool")?, name("queue")?);
+    let place = LeasePlace { pool: name("pool")?, queue: name("queue")?, slot: name("quota")? };
     Ok(Some(Lease {
         number: number(row, "number")?,
         job_id: row.get("job_id")?,
@@ -311,6 +322,6 @@ fn lease(row: &Row<'_>) -> rusqlite::Result<Option<Lease>> {
         visibility: std::time::Duration::from_millis(number(row, "visibility_ms")?),
         until: None,
         ends: Moment(number(row, "ends_ms")?),
-        place: (pool.is_some() || queue.is_some()).then_some(LeasePlace { pool, queue }),
+        place: (place.is_of_pools() || place.slot.is_some()).then_some(place),
     }))
 }

@@ -54,8 +54,9 @@ pub use machine::{
     Pressure, RequestOutcome, Shown, Transition, silence,
 };
 pub use quota::{
-    ANY, Block, BlockAsk, LATER_MAX, Later, Ledger, LiveQuota, OnHubLoss, OverLimit, Purse, PurseSeen, QUOTAS_MAX,
-    Quota, QuotaRefused, QuotaTable, QuotaUse, Rate, SLOT_MS, SpentLater, Token,
+    ACTIVE_MAX, ANY, Ask as LimitAsk, Block, BlockAsk, Holder as LimitHolder, Holders as LimitHolders, LATER_MAX,
+    Later, Ledger, LiveQuota, OnHubLoss, OverLimit, Purse, PurseSeen, QUOTA_QUEUES_MAX, QUOTAS_MAX, Quota,
+    QuotaRefused, QuotaTable, QuotaUse, Rate, SLOT_MS, Share as LimitShare, SpentLater, Token,
 };
 pub use refusal::Refusal;
 pub use region_set::RegionSet;
@@ -66,9 +67,10 @@ pub use route::{
     route, route_answered, route_on, route_within, settle, together,
 };
 pub use schedule::{
-    Asker as QueueAsker, Call as QueueCall, Depth as QueueDepth, Dispatched, End as QueueCallEnd, Figures, FiguresSum,
-    FleetFigures, Lists as QueueLists, Pool, PoolError, PoolFigures, PoolGrant, PoolNumber, PoolSeen, Pools,
-    QueueFigures, Rules as QueueRules, ShardTurns, ShownList, Starving, Tally, Turns as QueueTurns,
+    ActiveQuota, ActiveTable, Asker as QueueAsker, Call as QueueCall, Depth as QueueDepth, Dispatched,
+    End as QueueCallEnd, Figures, FiguresSum, FleetFigures, Lists as QueueLists, NoSlot, Pool, PoolError, PoolFigures,
+    PoolGrant, PoolNumber, PoolSeen, Pools, QueueFigures, Rules as QueueRules, ShardTurns, ShownList, Slots, Starving,
+    Tally, Turns as QueueTurns,
 };
 pub use type_breaker::{BreakerTerms, Course, EndCounts, Phase, ProbeJob, StoppedType, Trial};
 pub use view::{

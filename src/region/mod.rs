@@ -2,6 +2,7 @@
 //!
 //! Plane: control, except for [`Registry::view`], [`Registry::on_request`] and [`Traffic`], which the data plane uses.
 
+mod active_quotas;
 mod ask;
 mod ask_error;
 mod beat_forms;
@@ -31,6 +32,7 @@ mod trouble;
 pub mod views;
 mod workers;
 
+pub use active_quotas::ActiveQuotas;
 pub use ask::{HealthAnswer, JobQuestion, ask, ask_available, ask_health, ask_job, ask_long, open_events};
 pub use ask_error::AskError;
 pub use beat_forms::BeatForms;

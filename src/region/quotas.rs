@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
+use super::active_quotas::ActiveQuotas;
 use crate::policy::{LiveQuota, OverLimit, Quota, QuotaTable, Token};
 use crate::telemetry::event;
 
@@ -19,6 +20,8 @@ const RETRY_LATE: Duration = Duration::from_secs(30);
 pub struct Quotas {
     is_on: AtomicBool,
     table: ArcSwap<QuotaTable>,
+    /// Those that bound the jobs which are active at once.
+    pub active: ActiveQuotas,
 }
 
 /// A token that a job has taken. One that was not sent is given back.
@@ -77,7 +80,7 @@ pub struct NoToken {
 }
 
 impl Quotas {
-    /// Whether there are any. One load.
+    /// Whether there are any that count new jobs. One load.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Relaxed)
@@ -85,12 +88,16 @@ impl Quotas {
 
     /// Puts quotas in force in place of all before, whose tokens stay.
     pub fn set(&self, quotas: &[Quota]) {
+        let is_changed = self.active.set(quotas);
         let before = self.table.load();
-        if before.iter().map(|it| &it.quota).eq(quotas) {
+        if before.iter().map(|it| &it.quota).eq(quotas.iter().filter(|it| it.has_rate())) {
+            if is_changed {
+                event::hub_quotas_in_force(quotas.len());
+            }
             return;
         }
         self.table.store(Arc::new(QuotaTable::new(quotas.to_vec(), &before)));
-        self.is_on.store(!quotas.is_empty(), Relaxed);
+        self.is_on.store(quotas.iter().any(Quota::has_rate), Relaxed);
         event::hub_quotas_in_force(quotas.len());
     }
 

@@ -42,7 +42,9 @@ pub use hub::{
     hub_switches_unknown, promotion_doubled, promotion_stage, promotion_waits,
 };
 pub use outcome::{JournalState, doubled, journal, journal_full, outcome_decided, outcome_resolved};
-pub use quota::{hub_quotas_in_force, hub_quotas_put, hub_quotas_refused, quota_exceeded, quota_kept};
+pub use quota::{
+    hub_quotas_in_force, hub_quotas_put, hub_quotas_refused, quota_active_full, quota_exceeded, quota_kept,
+};
 pub use replay::{hub_job_cancelled, hub_replay_ended, hub_replay_ordered, hub_replay_waits};
 pub use scheduling::{scheduling_pool_overloaded, scheduling_queue_starved, scheduling_rebalanced};
 pub use spool::{spool_aside, spool_file, spool_ordered};

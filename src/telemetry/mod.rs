@@ -20,7 +20,7 @@ pub use metrics::{
     DiscoveryRejection, DiscoverySource, DiscoveryState, DrillJob, DrillMetrics, FailoverReason, Gauge, HeadRejection,
     Held, Histogram, HubKey, HubQuestion, IntGauge, JournalEviction, JournalWrite, KeptJob, LookupResult, Metrics,
     OpenFate, PoolState, ProbeResult, RegionMetrics, ReloadKind, ReloadResult, RemoteFetch, RepeatedId, ReplayBy,
-    Resolution, Scope, SpoolFate, SpoolResult, StatusClass,
+    Resolution, Scope, SlotLack, SpoolFate, SpoolResult, StatusClass,
 };
 pub use process_counts::{dropped_lines, panics};
 pub use ration::{Kind as LineKind, Ration, Rations};

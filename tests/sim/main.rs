@@ -18,6 +18,7 @@ mod engine;
 mod figures;
 mod ledger;
 mod measure;
+mod quotas;
 mod region;
 mod scenario;
 mod scenarios;

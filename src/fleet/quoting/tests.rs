@@ -17,7 +17,20 @@ impl Fleet {
         let (any, begun) = (crate::policy::ANY.to_owned(), Instant::now());
         let (profile, local_per_hour, on_hub_loss) = (None, None, OnHubLoss::Hold);
         let (tenant, job_type) = (any.clone(), any);
-        let quota = Quota { tenant, job_type, profile, max_per_hour, burst, over_limit, on_hub_loss, local_per_hour };
+        let (max_active, queues, local_active) = Default::default();
+        let quota = Quota {
+            tenant,
+            job_type,
+            profile,
+            max_per_hour,
+            burst,
+            max_active,
+            queues,
+            over_limit,
+            on_hub_loss,
+            local_per_hour,
+            local_active,
+        };
         let sidecar = |_| {
             let sidecar = Quoting::new(Arc::default(), begun);
             sidecar.named(std::slice::from_ref(&quota));

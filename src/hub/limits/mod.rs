@@ -1,9 +1,7 @@
-//! Fleet limits: calls at once to a region, or jobs at once of a pool of workers, over all sidecars, which the hub grants in parts.
+//! Fleet limits: calls at once to a region, or jobs at once of a pool of workers or of a quota, over all sidecars, which the hub grants in parts.
 //!
 //! A sidecar asks for calls and gets a number of them for a time; until that is over it decides without the hub. Calls that it may still make are
 //! counted until then, whether it lives or not. The parts are in the record, so that hubs which share it grant from one limit.
-
-mod holders;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,10 +15,10 @@ use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 
 use super::limit_settings::{LimitSettings, PoolSettings, Ttl};
 use super::put_pools::PutPools;
+use super::put_quotas::PutQuotas;
 use super::record::{Kept, Record, RecordError, State};
 use crate::base::RegionId;
-use holders::Holders;
-pub(super) use holders::{Ask, Share};
+use crate::policy::{LimitAsk as Ask, LimitHolders as Holders, LimitShare as Share};
 
 /// Requests for one limit that wait for the record. A full queue means that the record is stuck.
 const WAITING_MAX: usize = 1_024;
@@ -35,6 +33,8 @@ const PAUSE_US_PER_HOLDER: u64 = 250;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A sidecar asks again so many times within the time of a grant.
 const RENEWALS: u32 = 6;
+/// How long slots of a quota last, as long as its blocks of tokens.
+const SLOTS_LAST: Duration = Duration::from_secs(30);
 /// The longest time until a sidecar asks again, and the shortest.
 const RENEW: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(500));
 
@@ -52,6 +52,16 @@ pub(super) enum Subject {
     Region(RegionId),
     /// The jobs of a pool of workers, by its name.
     Pool(String),
+    /// The active jobs of a quota, by its key, which has a tabulator.
+    Quota(String),
+}
+
+impl Subject {
+    /// The subject of a request for places. No name of a pool has a control character.
+    pub(super) fn of_places(name: &str) -> Self {
+        let of = if name.contains('\t') { Self::Quota } else { Self::Pool };
+        of(name.to_owned())
+    }
 }
 
 /// A limit of the configuration, or of a pool that was put at the hub.
@@ -74,6 +84,7 @@ impl Bound {
         match &self.subject {
             Subject::Region(region) => region.to_string(),
             Subject::Pool(name) => format!("pool/{name}"),
+            Subject::Quota(key) => format!("active/{key}"),
         }
     }
 }
@@ -87,7 +98,7 @@ pub(super) struct Limit {
     granted: Cell<u64>,
     /// Taken by the loop that grants.
     receive: Mutex<mpsc::Receiver<Waiting>>,
-    /// Notified when its pool was deleted.
+    /// Notified when its pool or its quota was deleted.
     deleted: Notify,
 }
 
@@ -97,6 +108,8 @@ pub(super) struct Limits {
     configured: Vec<Rc<Limit>>,
     /// Those of the pools that were put here, by the order of their names; as many as [`crate::config::PUT_POOLS_MAX`].
     put: RefCell<Vec<Rc<Limit>>>,
+    /// Those of the quotas with `maxActive`; as many as [`ACTIVE_MAX`](crate::policy::ACTIVE_MAX).
+    of_quotas: RefCell<Vec<Rc<Limit>>>,
 }
 
 impl Limits {
@@ -104,7 +117,7 @@ impl Limits {
         let of_region = |it: &LimitSettings| Limit::new(Subject::Region(it.region.clone()), it.calls, it.ttl.0);
         let of_pool = |it: &PoolSettings| Limit::new(Subject::Pool(it.name.clone()), it.concurrency, it.ttl.0);
         let configured = regions.iter().map(of_region).chain(pools.iter().map(of_pool)).collect();
-        Self { configured, put: RefCell::default() }
+        Self { configured, put: RefCell::default(), of_quotas: RefCell::default() }
     }
 
     /// Grants the calls that wait, for ever, also those of pools that come later.
@@ -113,7 +126,8 @@ impl Limits {
             self.configured.iter().map(|limit| Limit::grant(Rc::clone(limit), record)).collect();
         loop {
             let current = Arc::clone(&states.borrow_and_update());
-            granting.extend(self.follow(&current.pools).into_iter().map(|limit| Limit::grant(limit, record)));
+            let new = self.follow(&current.pools).into_iter().chain(self.follow_quotas(&current.quotas));
+            granting.extend(new.map(|limit| Limit::grant(limit, record)));
             tokio::select! {
                 // The sender lives as long as the hub.
                 _ = states.changed() => {}
@@ -124,29 +138,19 @@ impl Limits {
 
     /// Takes the bounds of the pools that were put here. A pool of the configuration goes first. Returns those that are new.
     fn follow(&self, pools: &PutPools) -> Vec<Rc<Limit>> {
-        let mut new = Vec::new();
-        let mut put = self.put.borrow_mut();
-        let bounds: Vec<(&str, u64)> =
-            pools.bounds().filter(|(name, _)| self.configured_bound(name).is_none()).collect();
-        put.retain(|limit| {
-            let is_kept = bounds.iter().any(|(name, _)| limit.is_of_pool(name));
-            if !is_kept {
-                limit.deleted.notify_one();
-            }
-            is_kept
-        });
-        for (name, most) in bounds {
-            match put.iter().find(|limit| limit.is_of_pool(name)) {
-                Some(limit) => limit.bound.most.set(most),
-                None => new.push(Limit::new(Subject::Pool(name.to_owned()), most, Ttl::default().0)),
-            }
-        }
-        put.extend(new.iter().cloned());
-        new
+        let bounds = pools.bounds().filter(|(name, _)| self.configured_bound(name).is_none());
+        let bounds = bounds.map(|(name, most)| (Subject::Pool(name.to_owned()), most)).collect();
+        follow(&mut self.put.borrow_mut(), bounds, Ttl::default().0)
+    }
+
+    /// Takes the bounds of quotas. Returns those that are new.
+    fn follow_quotas(&self, quotas: &PutQuotas) -> Vec<Rc<Limit>> {
+        let bounds = quotas.quotas.iter().filter_map(|it| Some((Subject::Quota(it.key()), it.max_active?))).collect();
+        follow(&mut self.of_quotas.borrow_mut(), bounds, SLOTS_LAST)
     }
 
     fn all(&self) -> Vec<Rc<Limit>> {
-        self.configured.iter().chain(self.put.borrow().iter()).cloned().collect()
+        self.configured.iter().chain(self.put.borrow().iter()).chain(self.of_quotas.borrow().iter()).cloned().collect()
     }
 
     /// The limits with their holders. Shape: by the order of the configuration, and then the pools that were put here.
@@ -155,9 +159,7 @@ impl Limits {
     pub(super) async fn holders(&self, record: &Record) -> Result<Vec<(Rc<Limit>, Holders)>, RecordError> {
         let mut all = Vec::new();
         for limit in self.all() {
-            let saved = record.limit(&limit.bound.key()).await?;
-            let mut holders = Limit::read(&saved.holders)?;
-            holders.expire(saved.now_ms);
+            let holders = limit.holders(record).await?;
             all.push((limit, holders));
         }
         Ok(all)
@@ -179,11 +181,36 @@ impl Limits {
         self.configured.iter().find(|it| it.is_of_pool(name)).map(|it| it.bound.most())
     }
 
-    /// The limit of a region or a pool.
+    /// The limit of a region, a pool or a quota.
     pub(super) fn of(&self, subject: &Subject) -> Option<Rc<Limit>> {
-        let put = self.put.borrow();
-        self.configured.iter().chain(put.iter()).find(|it| it.bound.subject == *subject).cloned()
+        let (put, of_quotas) = (self.put.borrow(), self.of_quotas.borrow());
+        self.configured
+            .iter()
+            .chain(put.iter())
+            .chain(of_quotas.iter())
+            .find(|it| it.bound.subject == *subject)
+            .cloned()
     }
+}
+
+/// Takes bounds in place of those before. Returns those that are new.
+fn follow(known: &mut Vec<Rc<Limit>>, bounds: Vec<(Subject, u64)>, ttl: Duration) -> Vec<Rc<Limit>> {
+    known.retain(|limit| {
+        let is_kept = bounds.iter().any(|(subject, _)| limit.bound.subject == *subject);
+        if !is_kept {
+            limit.deleted.notify_one();
+        }
+        is_kept
+    });
+    let mut new = Vec::new();
+    for (subject, most) in bounds {
+        match known.iter().find(|limit| limit.bound.subject == subject) {
+            Some(limit) => limit.bound.most.set(most),
+            None => new.push(Limit::new(subject, most, ttl)),
+        }
+    }
+    known.extend(new.iter().cloned());
+    new
 }
 
 impl Limit {
@@ -195,6 +222,16 @@ impl Limit {
 
     fn is_of_pool(&self, name: &str) -> bool {
         matches!(&self.bound.subject, Subject::Pool(pool) if pool == name)
+    }
+
+    /// Its holders.
+    ///
+    /// Errors: [`RecordError`].
+    pub(super) async fn holders(&self, record: &Record) -> Result<Holders, RecordError> {
+        let saved = record.limit(&self.bound.key()).await?;
+        let mut holders = Self::read(&saved.holders)?;
+        holders.expire(saved.now_ms);
+        Ok(holders)
     }
 
     /// Grants the calls that wait, until its pool is deleted.
@@ -225,7 +262,7 @@ impl Limit {
         for _ in 0..TRIES_MAX {
             let saved = record.limit(&key).await?;
             let mut holders = Self::read(&saved.holders)?;
-            if matches!(self.bound.subject, Subject::Pool(_)) {
+            if !matches!(self.bound.subject, Subject::Region(_)) {
                 holders.keep_over_silence(ttl_ms, saved.now_ms);
             }
             holders.expire(saved.now_ms);
@@ -234,7 +271,7 @@ impl Limit {
             let after = json!(holders).to_string();
             if record.change_limit(&key, saved.version, after).await? == Kept::Kept {
                 self.granted.set(holders.calls());
-                return Ok((shares, holders.len()));
+                return Ok((shares, holders.count()));
             }
         }
         Err(RecordError::Contended)

@@ -75,7 +75,7 @@ async fn leases_are_bounded_in_number_and_size_and_the_oldest_goes_first() {
 }
 
 fn placed(job_id: &str, pool: &str) -> Lease {
-    Lease { place: Some(LeasePlace { pool: Some(pool.into()), queue: Some("q".into()) }), ..lease(job_id) }
+    Lease { place: Some(LeasePlace { pool: Some(pool.into()), queue: Some("q".into()), slot: None }), ..lease(job_id) }
 }
 
 /// How many of `bound` places of a pool are left.

@@ -107,8 +107,8 @@ impl ErrorDocument {
     #[must_use]
     pub fn pool_unclear(field: &'static str) -> Self {
         let message = format!(
-            "pools of workers are configured here, and `{field}` is missing or not of its kind, so that servers could hand out other jobs than the pool may have: \
-             send `queues` as a list of names and `count` as a number from 1 up"
+            "pools of workers or quotas bound jobs here, and `{field}` is missing or not of its kind, so that servers could hand out other jobs than there may be: \
+             send `queues` as a list of names, `count` as a number from 1 up, and `visibility_timeout_ms`, if at all, as a number"
         );
         Self::new(Reason::PoolUnclear, message).with("field", field)
     }

@@ -132,8 +132,13 @@ pub struct Ledger {
 impl Ledger {
     /// The slot of a time, and what has ended by then is forgotten.
     fn look(&mut self, now_ms: u64) -> u64 {
-        self.seen = self.seen.max(now_ms / SLOT_MS);
+        let before = self.seen;
+        self.seen = before.max(now_ms / SLOT_MS);
         let (now, from) = (self.seen, self.seen.saturating_sub(HOUR));
+        // Nothing ends within a slot.
+        if now == before {
+            return now;
+        }
         // Whether a job has taken them is unknown where the process lives no more; one that lives says so in its next request.
         for holder in self.holders.values_mut().filter(|it| it.asked + HEARD <= now) {
             let ahead = holder.later.split_off(&now);

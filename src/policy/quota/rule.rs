@@ -7,6 +7,10 @@ use crate::base::words;
 
 /// Quotas of a hub: each sidecar asks for each of them in one request.
 pub const QUOTAS_MAX: usize = 128;
+/// Quotas with `maxActive`: each sidecar asks for the slots of each of them in one request, as for pools of workers.
+pub const ACTIVE_MAX: usize = 64;
+/// Queues that one quota lists.
+pub const QUOTA_QUEUES_MAX: usize = 32;
 /// Any tenant, or any type.
 pub const ANY: &str = "*";
 
@@ -45,10 +49,18 @@ pub struct Quota {
     /// The profile that it was put with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// The most jobs in any hour.
+    /// The most jobs in any hour; 0 where the quota does not count new jobs.
+    #[serde(default, skip_serializing_if = "is_none")]
     pub max_per_hour: u64,
-    /// The most jobs at once.
+    /// The most jobs at once; 0 without `max_per_hour`.
+    #[serde(default, skip_serializing_if = "is_none")]
     pub burst: u64,
+    /// The most jobs that workers hold at once; none without such a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_active: Option<u64>,
+    /// The queues that hold its jobs alone, and all of them, by the word of the operator. Only with `max_active`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
     /// The fate of further ones.
     pub over_limit: OverLimit,
     /// The limit of a sidecar without a hub.
@@ -56,9 +68,35 @@ pub struct Quota {
     /// The most jobs in any hour at one sidecar without a hub, with [`OnHubLoss::Local`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_per_hour: Option<u64>,
+    /// The most jobs that workers hold at once at one sidecar without a hub, with [`OnHubLoss::Local`] and `max_active`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_active: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+const fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Quota {
+    /// Whether it counts new jobs.
+    #[must_use]
+    pub const fn has_rate(&self) -> bool {
+        self.max_per_hour > 0
+    }
+
+    /// Whether the shards of its tenant are bounded: it is of one tenant and of all types.
+    #[must_use]
+    pub fn is_of_one_tenant(&self) -> bool {
+        self.tenant != ANY && self.job_type == ANY
+    }
+
+    /// Whether sidecars bound the jobs of some queues by it.
+    #[must_use]
+    pub fn bounds_queues(&self) -> bool {
+        self.max_active.is_some() && (!self.queues.is_empty() || self.is_of_one_tenant())
+    }
+
     /// Its rate.
     #[must_use]
     pub const fn rate(&self) -> Rate {

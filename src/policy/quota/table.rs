@@ -36,11 +36,11 @@ pub struct QuotaTable {
 }
 
 impl QuotaTable {
-    /// Puts quotas in force in place of those of `before`, whose tokens stay.
+    /// Puts quotas in force in place of those of `before`, whose tokens stay. Those that do not count new jobs are left out.
     #[must_use]
     pub fn new(quotas: Vec<Quota>, before: &Self) -> Self {
         let mut table = Self::default();
-        for (place, quota) in quotas.into_iter().enumerate() {
+        for (place, quota) in quotas.into_iter().filter(Quota::has_rate).enumerate() {
             let known = before.all.iter().find(|it| it.quota.key() == quota.key());
             let purse = known.map(|it| Arc::clone(&it.purse)).unwrap_or_default();
             let by_tenant = match quota.job_type.as_str() {

@@ -328,9 +328,12 @@ fn the_quota_of_a_job_is_the_narrowest_one() {
         profile: None,
         max_per_hour: 5,
         burst: 5,
+        max_active: None,
+        queues: Vec::new(),
         over_limit: OverLimit::Refuse,
         on_hub_loss: OnHubLoss::Hold,
         local_per_hour: None,
+        local_active: None,
     };
     let all = vec![quota("a", "mail"), quota("a", ANY), quota(ANY, "mail"), quota(ANY, ANY)];
     let table = QuotaTable::new(all.clone(), &QuotaTable::default());

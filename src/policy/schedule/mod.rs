@@ -9,6 +9,7 @@
 //! Spec: fair-scheduling 5.2, 6, 7, 8.
 
 mod account;
+mod active;
 mod figures;
 mod lists;
 mod pool_grant;
@@ -22,6 +23,7 @@ mod tests;
 mod turns;
 mod waits;
 
+pub use active::{ActiveQuota, ActiveTable, NoSlot, Slots};
 pub use figures::{Figures, FiguresSum, FleetFigures, PoolFigures, QueueFigures};
 pub use lists::{Lists, ShownList};
 pub use pool_grant::{PoolGrant, PoolSeen};

@@ -62,7 +62,7 @@ async fn to_owner(
         && let Some(region) = &exchange.region
     {
         proxy.shared.saw(ChangeKind::Cancelled, &id, region, None);
-        if !proxy.shared.pools.is_empty() {
+        if !proxy.shared.pools.is_empty() || proxy.shared.quotas.active.is_on() {
             proxy.shared.journal.free_place(&id);
         }
     }

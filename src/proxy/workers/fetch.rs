@@ -9,6 +9,8 @@
 //! Where queues take turns, the one whose turn it is goes first. Queues of isolated pools are taken out of the calls of other workers,
 //! and a pool with a bound asks for as many jobs as it has places for.
 //!
+//! Queues of a quota that bounds active jobs are left out where there is no slot for their jobs, and are asked for as many jobs as there are slots.
+//!
 //! Queues that an operator has paused are taken out of the call first, and in maintenance no region is asked, nor while
 //! `hub.fetch: heard` waits for the hub.
 //!
@@ -19,10 +21,13 @@
 mod announced;
 mod bounded;
 mod claim;
+mod others;
 mod paused;
 mod pooled;
 mod round;
 mod sharded;
+mod slots;
+mod slotted;
 mod stopped;
 mod turn;
 mod withheld;
@@ -36,6 +41,7 @@ use self::announced::server_schedules;
 use self::paused::leave_out_paused;
 use self::pooled::of_pool;
 use self::round::{Call, Local, Round};
+use self::slotted::check_bounded;
 use self::stopped::{for_one_job, leave_out_stopped};
 use self::turn::{NAME_BYTES_MAX, are_unconfigured, rules};
 use crate::base::apart;
@@ -60,7 +66,7 @@ const HOLD_PARTS: u32 = 4;
 ///
 /// A region that holds the call back for as long as the client waits has no jobs for it, which is answered as such.
 ///
-/// Errors: with pools of workers those of [`of_pool`]; when no region answered, 503 `owner_unavailable` where nothing was sent, else 504: its jobs come back when their leases end.
+/// Errors: with pools of workers those of [`of_pool`]; with quotas those of [`check_bounded`]; when no region answered, 503 `owner_unavailable` where nothing was sent, else 504: its jobs come back when their leases end.
 pub(crate) async fn fetch(
     proxy: &Proxy,
     exchange: &mut Exchange,
@@ -86,6 +92,9 @@ pub(crate) async fn fetch(
     if probe.is_none() && proxy.shared.breakers.is_on() && !leave_out_stopped(proxy, claims.as_mut()) {
         return Ok(handed_out(exchange, &[]));
     }
+    if proxy.shared.quotas.active.is_on() {
+        check_bounded(proxy, claims.as_ref())?;
+    }
     let patience = patience(proxy.shared.config.limits.call_timeout, asked_for(&head.headers));
     head.deadline = tokio::time::Instant::from_std(exchange.started()) + patience;
     if let Some(shards) = proxy.shared.shards.as_deref() {
@@ -108,9 +117,11 @@ pub(crate) async fn fetch(
     round.take_kept();
     // No job is claimed for a disconnected worker.
     if !exchange.client().is_disconnected() && round.take_places() {
+        round.take_slots();
         round.ask_local().await;
         round.ask_others(exchange.client()).await;
         round.note_left_places();
+        round.note_left_slots();
     }
     exchange.upstream = started.elapsed();
     if exchange.client().is_disconnected()

@@ -39,6 +39,9 @@ use crate::replica::ChangeKind;
 /// leases.
 const OTHERS_MAX: Duration = Duration::from_secs(5);
 
+/// The longest lease that is remembered, for any longer one in the call.
+const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Jobs of one heartbeat that are searched for: more than a worker runs at once. Of further ones the region of the hint has heard.
 const SEARCHES_MAX: usize = 64;
 
@@ -309,7 +312,19 @@ fn extended(proxy: &Proxy, index: RegionIndex, said: &Insisted, visibility: Opti
     if let Some(beaten) = said.yes().and_then(|answer| HeartbeatReply::read(&answer.body)) {
         let region = &proxy.region(index).id;
         proxy.shared.journal.extend_leases(region, beaten.extended(), visibility);
+        if let Some(visibility) = visibility.filter(|_| proxy.shared.quotas.active.is_on()) {
+            note_leases(proxy, beaten.extended(), visibility);
+        }
         beaten.extended().for_each(|id| proxy.shared.saw(ChangeKind::Extended, id, region, None));
+    }
+}
+
+/// The hub is to count leases that long for the quotas of these jobs.
+#[cold]
+fn note_leases<'i>(proxy: &Proxy, ids: impl Iterator<Item = &'i str>, visibility: Duration) {
+    let table = proxy.shared.quotas.active.table();
+    for active in ids.filter_map(|id| table.get(&proxy.shared.journal.slot_of(id)?).cloned()) {
+        active.slots.note_lease(visibility.min(LEASE_MAX));
     }
 }
 

@@ -22,6 +22,15 @@ pub fn hub_quotas_in_force(count: usize) {
     info!(target: TARGET, event = "ojs.federation.hub_quotas_in_force", count, "the quotas of the hub are in force");
 }
 
+/// Queues of FETCHes are left out because as many jobs of a quota are active as may be, or no slot is granted; once a minute for each quota. `count`: how many
+/// FETCHes since the last line.
+pub fn quota_active_full(tenant: &str, job_type: &str, reason: &str, count: u64) {
+    warn!(
+        target: TARGET, event = "ojs.federation.quota_active_full", tenant, job_type, reason, count,
+        "workers get no jobs of a quota that bounds active jobs"
+    );
+}
+
 /// A quota has no token for jobs of this sidecar. `word`: whether they are refused or delayed.
 pub fn quota_exceeded(tenant: &str, job_type: &str, word: &str) {
     warn!(

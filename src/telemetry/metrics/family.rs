@@ -132,6 +132,8 @@ families! {
     CLIENT_REPLICATED_FROM = Kind::Counter, "client_replicated_from_total", [], "Jobs whose client set ojs.federation.replicated_from itself";
     QUOTA_DELAYED = Kind::Counter, "quota_delayed_jobs_total", [], "Jobs that got a later time because their quota had no token for now";
     BREAKER_DELAYED = Kind::Counter, "breaker_delayed_jobs_total", [], "Jobs that got a later time because a breaker has stopped their type";
+    QUOTA_HELD = Kind::Counter, "quota_held_fetches_total", ["reason"],
+        "FETCHes that left queues out because a quota with `maxActive` has no slot, once for each quota", Basic::Absent;
     UNKNOWN_FEDERATION_KEYS = Kind::Counter, "unknown_federation_keys_total", [],
         "Keys under ojs.federation. in jobs that are not defined; POST /v1/federation/route names them";
     REMOTE_FETCHES = Kind::Counter, "remote_fetch_jobs_total", ["region", "result"],

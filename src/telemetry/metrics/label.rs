@@ -84,9 +84,11 @@ macro_rules! labels {
 
 mod discovery;
 mod drill;
+mod quota;
 
 pub use discovery::{DiscoveryChange, DiscoveryLook, DiscoveryRejection, DiscoverySource, DiscoveryState};
 pub use drill::DrillJob;
+pub use quota::SlotLack;
 
 labels! {
     /// How one try at one region ended.

@@ -36,7 +36,7 @@ pub use label::{
     AttemptOutcome, Breaker, Cells, CertificateKind, ConnectResult, DiscoveryChange, DiscoveryLook, DiscoveryRejection,
     DiscoverySource, DiscoveryState, DrillJob, FailoverReason, HeadRejection, HubKey, HubQuestion, JournalEviction,
     JournalWrite, KeptJob, Label, LookupResult, OpenFate, PoolState, ProbeResult, ReloadKind, ReloadResult,
-    RemoteFetch, ReplayBy, Resolution, SpoolFate, SpoolResult, StatusClass,
+    RemoteFetch, ReplayBy, Resolution, SlotLack, SpoolFate, SpoolResult, StatusClass,
 };
 pub use region::RegionMetrics;
 pub use scheduling::SchedulingMetrics;
@@ -87,6 +87,8 @@ pub struct Metrics {
     pub quota_delayed: Counter,
     /// Jobs of stopped types that got a later time.
     pub breaker_delayed: Counter,
+    /// FETCHes that left queues out for a quota.
+    pub quota_held: Cells<SlotLack, Counter>,
     /// Undefined keys under `ojs.federation.` in jobs that were accepted.
     pub unknown_federation_keys: Counter,
     /// Jobs whose region was needed, by how it was found.
@@ -173,7 +175,7 @@ impl Metrics {
         let (lookups, outcomes) = (families.counters(&family::LOOKUPS), families.counters(&family::OUTCOMES));
         let (switches, replays) = (families.int_gauges(&family::SWITCHES), families.counters(&family::REPLAYS));
         let journal_writes = families.counters(&family::JOURNAL_WRITES);
-        let evictions = families.counters(&family::JOURNAL_EVICTIONS);
+        let (held, evictions) = (families.counters(&family::QUOTA_HELD), families.counters(&family::JOURNAL_EVICTIONS));
         let (kept, pending) = (families.counters(&family::KEPT_JOBS), families.int_gauges(&family::OUTCOMES_PENDING));
         show_build(&families);
         let vectors = region::Vectors::new(&families, classes, &refusals);
@@ -196,6 +198,7 @@ impl Metrics {
             client_replicated_from: families.counter(&family::CLIENT_REPLICATED_FROM),
             quota_delayed: families.counter(&family::QUOTA_DELAYED),
             breaker_delayed: families.counter(&family::BREAKER_DELAYED),
+            quota_held: Cells::each(SlotLack::ALL, |reason| held.with_label_values(&[reason.as_str()])),
             unknown_federation_keys: families.counter(&family::UNKNOWN_FEDERATION_KEYS),
             lookups: Cells::each(LookupResult::ALL, |result| lookups.with_label_values(&[result.as_str()])),
             kept_jobs: Cells::each(KeptJob::ALL, |result| kept.with_label_values(&[result.as_str()])),
@@ -269,6 +272,7 @@ impl Metrics {
             client_replicated_from: self.client_replicated_from.clone(),
             quota_delayed: self.quota_delayed.clone(),
             breaker_delayed: self.breaker_delayed.clone(),
+            quota_held: self.quota_held.clone(),
             unknown_federation_keys: self.unknown_federation_keys.clone(),
             lookups: self.lookups.clone(),
             kept_jobs: self.kept_jobs.clone(),

@@ -1,5 +1,6 @@
 //! The hub: switches for many sidecars, their inventory, the audit trail, and its loss.
 
+mod active_quotas;
 mod asked;
 mod audit_bundle;
 mod bodies;

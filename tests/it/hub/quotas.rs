@@ -291,7 +291,13 @@ async fn a_wrong_set_is_refused_with_its_member_and_changes_nothing() {
     for (query, body, words) in [
         (GROUNDS, json!({}), ["`quotas`", "array"]),
         (GROUNDS, json!({ "quotas": [{ "maxPerHour": 0 }] }), ["`quotas[0].maxPerHour`", "1 to"]),
-        (GROUNDS, json!({ "quotas": [{ "maxPerHour": 5, "maxActive": 3 }] }), ["`quotas[0].maxActive`", "pool"]),
+        (GROUNDS, json!({ "quotas": [{ "maxActive": 0 }] }), ["`quotas[0].maxActive`", "1 to 1000000"]),
+        (GROUNDS, json!({ "quotas": [{ "maxPerHour": 5, "queues": ["q"] }] }), ["`quotas[0].queues`", "maxActive"]),
+        (
+            GROUNDS,
+            json!({ "quotas": [{ "maxActive": 1, "queues": ["q"] }, { "tenant": "a", "maxActive": 1, "queues": ["q"] }] }),
+            ["`quotas[1].queues[0]`", "quotas[0].queues"],
+        ),
         (GROUNDS, json!({ "quotas": [{ "profile": "x" }] }), ["`quotas[0].profile`", "profiles"]),
         ("quota_ticket=t&author=a", json!({ "quotas": [] }), ["`quota_reason`", "text"]),
         ("quota_reason=r&author=a", json!({ "quotas": [] }), ["`quota_ticket`", "text"]),

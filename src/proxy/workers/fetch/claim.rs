@@ -42,12 +42,17 @@ pub(super) fn tally(shared: &Shared, pool: Option<&Pool>, job: &ClaimedJob<'_>, 
     shared.metrics.scheduling.dispatched(queue, pool.map_or("", |pool| pool.name()), wait);
 }
 
-/// The place that a job takes in a pool.
-pub(super) fn place(shared: &Shared, pool: Option<&Pool>, job: &ClaimedJob<'_>) -> Option<LeasePlace> {
+/// The place that a job takes in a pool, and its slot.
+pub(super) fn place(
+    shared: &Shared,
+    pool: Option<&Pool>,
+    job: &ClaimedJob<'_>,
+    slot: Option<Arc<str>>,
+) -> Option<LeasePlace> {
     if shared.pools.is_empty() {
-        return None;
+        return slot.map(|slot| LeasePlace { pool: None, queue: None, slot: Some(slot) });
     }
     let queue = shared.pools.queue(pool, &job.queue).cloned();
     let pool = pool.map(|pool| Arc::clone(pool.name()));
-    (pool.is_some() || queue.is_some()).then_some(LeasePlace { pool, queue })
+    (pool.is_some() || queue.is_some() || slot.is_some()).then_some(LeasePlace { pool, queue, slot })
 }

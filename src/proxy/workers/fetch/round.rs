@@ -10,11 +10,11 @@ use tokio::time::Instant as Deadline;
 
 use super::claim::{claimant, lease, place, tally};
 use super::sharded::{Sharded, ShardedCall};
+use super::slots::RoundSlots;
 use super::turn::Turn;
-use super::withheld::{is_withheld, may_be_given};
+use super::withheld::is_withheld;
 use crate::base::RegionId;
 use crate::journal::{AskedPlaces, Lease};
-use crate::net::ClientSide;
 use crate::ojs::worker::{ClaimedJob, FetchReply, FetchRequest};
 use crate::ojs::{Class, Segments};
 use crate::outcome::Moment;
@@ -56,16 +56,18 @@ pub(super) struct Round<'p, 'b> {
     pub(super) proxy: &'p Proxy,
     class: Class,
     pub(super) head: Head,
-    body: &'b Bytes,
-    claims: Option<&'b FetchRequest<'b>>,
-    worker: Option<&'b str>,
-    turn: Option<Turn<'p, 'b>>,
-    sharded: Option<Sharded<'p>>,
+    pub(super) body: &'b Bytes,
+    pub(super) claims: Option<&'b FetchRequest<'b>>,
+    pub(super) worker: Option<&'b str>,
+    pub(super) turn: Option<Turn<'p, 'b>>,
+    pub(super) sharded: Option<Sharded<'p>>,
     pub(super) pool: Option<&'p Pool>,
     /// When the call was read.
     pub(super) now: Instant,
     /// The places that its pool has for further jobs; none without a bound.
     pub(super) places: Option<AskedPlaces>,
+    /// The slots of the quotas that bound active jobs; none without such quotas.
+    pub(super) slots: Option<RoundSlots>,
 }
 
 /// A FETCH as it was read.
@@ -88,7 +90,7 @@ impl<'p, 'b> Round<'p, 'b> {
         let (jobs, local) = (Vec::new(), Local::Unasked);
         let turn = claims.zip(rules).map(|(claims, rules)| Turn::new(proxy, claims, rules));
         let sharded = claims.and_then(|claims| Sharded::of(proxy, claims));
-        let (base, first, changed, places) = (None, false, false, None);
+        let (base, first, changed, places, slots) = (None, false, false, None, None);
         Self {
             jobs,
             local,
@@ -106,6 +108,7 @@ impl<'p, 'b> Round<'p, 'b> {
             pool,
             now,
             places,
+            slots,
         }
     }
 
@@ -137,29 +140,39 @@ impl<'p, 'b> Round<'p, 'b> {
         let wanted = self.claims.filter(|claims| claims.queues().next().is_some())?.count()?;
         let missing = wanted.saturating_sub(self.jobs.len());
         let places = self.places.as_ref().map(|places| usize::try_from(places.left()).unwrap_or(usize::MAX));
-        Some(places.map_or(missing, |left| missing.min(left)))
+        let missing = places.map_or(missing, |left| missing.min(left));
+        Some(self.slots.as_ref().map_or(missing, |slots| slots.within(missing)))
     }
 
     /// Asks the local region for all that is missing.
     pub(super) async fn ask_local(&mut self) {
+        self.ask_local_once().await;
+        if self.goes_on_without_bounded() {
+            self.ask_local_once().await;
+            self.end_passes();
+        }
+    }
+
+    async fn ask_local_once(&mut self) {
         let missing = self.missing();
-        if missing == Some(0) {
+        if missing == Some(0) || !self.admits_any() {
             return;
         }
+        self.begin_pass();
         let proxy = self.proxy;
         let index = proxy.shared.registry.view().local;
         if is_withheld(proxy, index) {
             return;
         }
-        if let Some(mut call) = self.sharded_call(index, missing, |_| true, self.now) {
+        if let Some(mut call) = self.sharded_call(index, missing, |queue| self.admits(queue), self.now) {
             let is_answered = self.ask_local_for(index, std::mem::take(&mut call.body)).await;
             self.end_sharded(index, &call, is_answered);
             return;
         }
         match (self.claims, missing) {
             (Some(_), Some(missing)) if self.turn.is_some() => self.ask_local_by_turn(index, missing).await,
-            (Some(claims), Some(missing)) if !self.jobs.is_empty() || self.places.is_some() => {
-                self.ask_local_for(index, claims.part(self.body, missing, |_| true)).await;
+            (Some(claims), Some(missing)) if !self.jobs.is_empty() || self.places.is_some() || self.slots.is_some() => {
+                self.ask_local_for(index, claims.part(self.body, missing, |queue| self.admits(queue))).await;
             }
             (Some(claims), _) => {
                 self.ask_local_for(index, claims.whole(self.body)).await;
@@ -170,7 +183,7 @@ impl<'p, 'b> Round<'p, 'b> {
         }
     }
 
-    fn sharded_call(
+    pub(super) fn sharded_call(
         &self,
         index: RegionIndex,
         missing: Option<usize>,
@@ -178,10 +191,11 @@ impl<'p, 'b> Round<'p, 'b> {
         now: Instant,
     ) -> Option<ShardedCall> {
         let (claims, sharded) = (self.claims?, self.sharded.as_ref()?);
-        Some(sharded.call((claims, self.body), self.turn.as_ref(), (index, missing), wanted, now))
+        let admitted = |queue, shard| self.admits_shard(queue, shard);
+        Some(sharded.call((claims, self.body), self.turn.as_ref(), (index, missing), (wanted, admitted), now))
     }
 
-    fn end_sharded(&mut self, index: RegionIndex, call: &ShardedCall, is_answered: bool) {
+    pub(super) fn end_sharded(&mut self, index: RegionIndex, call: &ShardedCall, is_answered: bool) {
         if let (Some(turn), Some(call)) = (&mut self.turn, &call.turn) {
             turn.end(call, is_answered);
         }
@@ -193,7 +207,7 @@ impl<'p, 'b> Round<'p, 'b> {
     /// Asks the local region for jobs of the queue whose turn it is, and of the others behind it.
     async fn ask_local_by_turn(&mut self, index: RegionIndex, missing: usize) {
         let Some(turn) = &self.turn else { return };
-        let call = turn.plan(index, missing, |_| true, self.now);
+        let call = turn.plan(index, missing, |queue| self.admits(queue), self.now);
         let body = turn.body_of(&call, self.body);
         let is_answered = self.ask_local_for(index, body).await;
         if let Some(turn) = &mut self.turn {
@@ -226,74 +240,16 @@ impl<'p, 'b> Round<'p, 'b> {
         is_answered
     }
 
-    /// Whether other regions may hand out jobs of a queue.
-    fn shares(&self, queue: &str) -> bool {
-        let shared = &self.proxy.shared;
-        shared.config.workers.remote_fetch.iter().any(|name| name == queue) && !shared.unfit.contains(queue)
-    }
-
-    fn is_shared(&self) -> bool {
-        self.missing().is_some() && self.claims.is_some_and(|claims| claims.queues().any(|queue| self.shares(queue)))
-    }
-
-    /// Asks other regions for the missing jobs, as long as the worker waits. A call that the local region has refused
-    /// is refused for all.
-    pub(super) async fn ask_others(&mut self, client: &ClientSide) {
-        let down = |status: u16| status == 429 || status >= 500;
-        if matches!(&self.local, Local::Refused(answer) if !down(answer.status.as_u16())) {
-            return;
-        }
-        let nearest = self.proxy.shared.registry.view().nearest_others();
-        for (place, index) in nearest.iter().enumerate() {
-            let Some(claims) = self.claims.filter(|_| self.is_shared() && !client.is_disconnected()) else { return };
-            let missing = self.missing().unwrap_or_default();
-            if missing == 0 {
-                return;
-            }
-            let now = self.proxy.shared.registry.clock().now();
-            if let Some(mut call) = self.sharded_call(*index, Some(missing), |queue| self.shares(queue), now) {
-                let body = std::mem::take(&mut call.body);
-                let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
-                self.end_sharded(*index, &call, is_answered);
-                continue;
-            }
-            let call = self.turn.as_ref().map(|turn| turn.plan(*index, missing, |queue| self.shares(queue), now));
-            let body = match (&self.turn, &call) {
-                (Some(turn), Some(call)) => turn.body_of(call, self.body),
-                _ => claims.part(self.body, missing, |queue| self.shares(queue)),
-            };
-            let is_answered = self.ask_other(*index, body, self.share(nearest.len() - place)).await;
-            if let (Some(turn), Some(call)) = (&mut self.turn, call) {
-                turn.end(&call, is_answered);
-            }
-        }
-    }
-
-    /// A part of the time that is left, for one of so many regions.
-    fn share(&self, regions: usize) -> Duration {
-        let left = self.head.deadline.saturating_duration_since(Deadline::now());
-        left / u32::try_from(regions).unwrap_or(u32::MAX)
-    }
-
-    /// Asks another region for jobs. Returns whether it has answered with jobs, or with none.
-    async fn ask_other(&mut self, index: RegionIndex, body: Segments, share: Duration) -> bool {
-        let proxy = self.proxy;
-        let (workers, region) = (&proxy.shared.workers, &proxy.region(index).id);
-        let now = proxy.shared.registry.clock().now();
-        let Some(_fetching) = workers.begin(self.worker.unwrap_or_default(), region, now) else { return false };
-        // An answer that does not look like jobs cannot be merged; its jobs are left to their leases.
-        match self.ask(index, body, share).await {
-            Ok(answer) if answer.status.is_success() => {
-                self.take_in(index, answer, |job| may_be_given(proxy, index, job)).is_none()
-            }
-            _ => false,
-        }
-    }
-
     /// Asks a region. Its answer has the queues' own names.
-    async fn ask(&mut self, index: RegionIndex, body: Segments, share: Duration) -> Result<RegionAnswer, NoAnswer> {
+    pub(super) async fn ask(
+        &mut self,
+        index: RegionIndex,
+        body: Segments,
+        share: Duration,
+    ) -> Result<RegionAnswer, NoAnswer> {
         let mut answer = self.ask_as_it_is(index, body, share).await?;
         if let Some(shards) = &self.proxy.shared.shards {
+            self.slots.iter_mut().for_each(|slots| slots.note_shards(shards, &answer.body));
             let note = |queue, place| self.sharded.iter_mut().for_each(|sharded| sharded.note(queue, place));
             answer.rename(shards, note);
         }
@@ -320,7 +276,7 @@ impl<'p, 'b> Round<'p, 'b> {
 
     /// Takes in the jobs of a region, as far as they are `fit`, and remembers their region. Gives the answer back when
     /// it does not look like jobs.
-    fn take_in(
+    pub(super) fn take_in(
         &mut self,
         index: RegionIndex,
         answer: RegionAnswer,
@@ -362,12 +318,14 @@ impl<'p, 'b> Round<'p, 'b> {
         }
         if !leases.is_empty() {
             let count = leases.len() as u64;
+            let slots: Vec<_> = leases.iter().filter_map(|it| it.place.as_ref()?.slot.clone()).collect();
             shared.journal.leased(leases.into_iter());
             // Afterwards, so that no other FETCH takes their places in between.
             let held = self.places.as_mut().map(|places| places.came(&shared.journal, count));
             if let Some((grant, held)) = self.pool.and_then(Pool::grant).zip(held) {
                 grant.came(count, held);
             }
+            self.slots.iter_mut().for_each(|it| it.came(&shared.journal, &slots));
         }
         if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
             shared.workers.fetched(worker, region, now);
@@ -392,7 +350,7 @@ impl<'p, 'b> Round<'p, 'b> {
             visibility: lease(self.claims, Some(job)),
             until: None,
             ends: Moment::default(),
-            place: place(&self.proxy.shared, self.pool, job),
+            place: place(&self.proxy.shared, self.pool, job, self.slots.as_ref().and_then(|slots| slots.of_job(job))),
         })
     }
 }

@@ -57,33 +57,42 @@ impl<'p> Sharded<'p> {
         (!queues.is_empty()).then_some(Self { proxy, shards, queues, came: Vec::new(), brought: 0 })
     }
 
-    /// The call for a region, of the queues that are `wanted`. Its turns are to be ended, and its shards by [`Self::end`].
+    /// The call for a region, of the queues that are `wanted`, and of their shards that are `admitted`. Its turns are to be ended, and its shards by [`Self::end`].
     pub(super) fn call(
         &self,
         (claims, body): (&FetchRequest<'_>, &Bytes),
         turn: Option<&Turn<'_, '_>>,
         (region, missing): (RegionIndex, Option<usize>),
-        wanted: impl Fn(&str) -> bool,
+        (wanted, admitted): (impl Fn(&str) -> bool, impl Fn(usize, usize) -> bool),
         now: Instant,
     ) -> ShardedCall {
         let of_turn = turn.zip(missing).map(|(turn, missing)| turn.plan(region, missing, &wanted, now));
         let listed = claims.queues().enumerate().filter(|(_, queue)| wanted(queue)).map(|(place, _)| place);
         let order: Vec<usize> = of_turn.as_ref().map_or_else(|| listed.collect(), |call| call.order.clone());
-        let shards = self.plan(region, missing.unwrap_or(1) as u64, &order, now);
+        let shards = self.plan(region, missing.unwrap_or(1) as u64, &order, admitted, now);
         let names = |place, quoted: &str, to: &mut String| self.write(&shards, place, quoted, to);
         let body = claims.with_names(body, missing, &order, names);
         ShardedCall { body, turn: of_turn, shards }
     }
 
     /// The turns of a call for `count` jobs of a region, of the queues at these places of the list. It is to be ended by [`Self::end`].
-    fn plan(&self, region: RegionIndex, count: u64, order: &[usize], now: Instant) -> ShardCalls {
+    fn plan(
+        &self,
+        region: RegionIndex,
+        count: u64,
+        order: &[usize],
+        admitted: impl Fn(usize, usize) -> bool,
+        now: Instant,
+    ) -> ShardCalls {
         let mut turns = self.proxy.shared.shard_turns.lock();
         let mut bands = Vec::with_capacity(self.queues.len());
         for queue in order.iter().filter_map(|place| self.queue_at(*place)) {
             let of = &self.shards.queues()[queue];
             for band in 0..of.bands() {
                 let draw = || self.proxy.random.draw();
-                bands.push((queue, band, turns.plan((region, queue, band), of.weights(), count, draw, now)));
+                let mut call = turns.plan((region, queue, band), of.weights(), count, draw, now);
+                call.order.retain(|shard| admitted(queue, *shard));
+                bands.push((queue, band, call));
             }
         }
         ShardCalls { count, bands }

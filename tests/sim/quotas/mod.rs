@@ -1,0 +1,106 @@
+//! Quotas over simulated time: a hundred sidecars, the program's own pure core and its part that asks the hub, and a hub that comes and goes.
+//!
+//! `QUOTA_SIM_SEED=n cargo test --test sim quotas` replays one seed; `QUOTA_SIM_SEEDS=n` runs another number of seeds than 2, and
+//! `QUOTA_SIM_SECONDS=n` longer ones, such as 9000 for some hours.
+
+mod hub;
+mod judge;
+mod region;
+mod run;
+mod sidecar;
+
+use ojs_sidecar::policy::{ANY, OnHubLoss, OverLimit, Quota};
+
+use run::Run;
+
+const SEEDS: u64 = 2;
+/// How long each run lasts. Stretches of any length are judged, and an hour of one quota is spent at once. Units: seconds.
+const LASTS_S: u64 = 300;
+/// Tenants, the first ones of which have quotas.
+pub const TENANTS: usize = 20;
+pub const SIDECARS: usize = 100;
+
+/// A core that is broken in one place, to see that the judge tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A hub that was killed has lost its record.
+    ForgetsRecord,
+    /// A job that its region refuses gives its token back twice.
+    GivesBackTwice,
+    /// A sidecar forgets the jobs that it has fetched.
+    ForgetsLeases,
+    /// A delayed job is stored for now.
+    ForgetsTimes,
+}
+
+fn quota(tenant: usize, max_per_hour: u64, max_active: Option<u64>) -> Quota {
+    Quota {
+        tenant: name(tenant),
+        job_type: ANY.to_owned(),
+        profile: None,
+        max_per_hour,
+        burst: if max_per_hour == 0 { 0 } else { (max_per_hour / 20).max(1) },
+        max_active,
+        queues: Vec::new(),
+        over_limit: OverLimit::Refuse,
+        on_hub_loss: OnHubLoss::Hold,
+        local_per_hour: None,
+        local_active: None,
+    }
+}
+
+/// The name of a tenant.
+pub fn name(tenant: usize) -> String {
+    format!("tenant-{tenant}")
+}
+
+/// The quotas: of tenants, by hour, by active jobs or by both; and one of a type of all tenants that have none of their own.
+pub fn quotas() -> Vec<Quota> {
+    // An hour of it is spent at once.
+    let at_once = Quota { burst: 120, ..quota(0, 120, None) };
+    let delay = Quota { over_limit: OverLimit::Delay, ..quota(1, 1_200, Some(4)) };
+    let no_hub = Quota { on_hub_loss: OnHubLoss::Refuse, ..quota(2, 0, Some(40)) };
+    let of_type = Quota { tenant: ANY.to_owned(), job_type: "report".to_owned(), ..quota(0, 1_800, None) };
+    let of_type = Quota { over_limit: OverLimit::Delay, ..of_type };
+    vec![at_once, delay, no_hub, quota(3, 0, Some(3)), of_type]
+}
+
+#[test]
+fn no_tenant_is_above_its_quota_with_a_hundred_sidecars_and_a_hub_that_comes_and_goes() {
+    let seeds: Vec<u64> = match crate::number("QUOTA_SIM_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..crate::number("QUOTA_SIM_SEEDS").unwrap_or(SEEDS)).collect(),
+    };
+    let lasts = crate::number("QUOTA_SIM_SECONDS").unwrap_or(LASTS_S);
+    for part in seeds.chunks(2) {
+        let play = |seed: &u64| (*seed, Run::new(*seed, None).play(lasts));
+        let played: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = part.iter().map(|seed| scope.spawn(move || play(seed))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (seed, judged) in played {
+            println!("QUOTA_SIM_SEED={seed}: {}", judged.figures);
+            assert!(judged.broken.is_empty(), "QUOTA_SIM_SEED={seed}:\n{}", judged.broken.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn a_seed_of_quotas_replays_exactly() {
+    let play = || Run::new(7, None).play(60).figures;
+    assert_eq!(play(), play());
+}
+
+#[test]
+fn a_core_of_quotas_that_breaks_a_promise_is_caught() {
+    for (sabotage, word) in [
+        (Sabotage::ForgetsRecord, "in an hour"),
+        (Sabotage::ForgetsRecord, "active"),
+        (Sabotage::GivesBackTwice, "bucket"),
+        (Sabotage::ForgetsLeases, "active"),
+        (Sabotage::ForgetsTimes, "bucket"),
+    ] {
+        let judged = Run::new(1, Some(sabotage)).play(300);
+        assert!(judged.broken.iter().any(|it| it.contains(word)), "{sabotage:?}: {:?}", judged.broken);
+    }
+}
