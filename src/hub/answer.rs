@@ -19,7 +19,9 @@ use super::breakers;
 use super::copies;
 use super::credentials::{Certificate, caller};
 use super::drill;
-use super::endpoint::{DRILLS, Endpoint, INCIDENTS, JOBS, LEDGER_JOBS, MANIFEST, POOLS, PROMOTIONS, REGIONS, REPLAYS, TENANTS};
+use super::endpoint::{
+    DRILLS, Endpoint, INCIDENTS, JOBS, LEDGER_JOBS, MANIFEST, POOLS, PROMOTIONS, REGIONS, REPLAYS, TENANTS,
+};
 use super::feed::{self, Wants};
 use super::figures;
 use super::fleet::Refused;

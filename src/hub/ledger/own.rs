@@ -36,7 +36,8 @@ pub(in crate::hub) async fn cancelled(hub: &Hub, region: &RegionId, job_id: &str
         return Ok(());
     }
     let change = Change { state: Some("cancelled".to_owned()), ..step(hub, region, job_id, ChangeKind::Cancelled) };
-    append(hub, ledger, vec![Reported { change, details: Some(OwnedDetails::default()), trial: None }], Some(BY_HUB)).await
+    append(hub, ledger, vec![Reported { change, details: Some(OwnedDetails::default()), trial: None }], Some(BY_HUB))
+        .await
 }
 
 /// Keeps a new job with the description of the first one; it is durable when this returns. Where the first one is kept out of the ledger, so is the
