@@ -160,16 +160,19 @@ async fn answered(
         Endpoint::LedgerHistory => document(&ledger::history(&hub, &query).await?),
         Endpoint::LedgerHead => document(&ledger::head(&hub, &query).await?),
         Endpoint::Replays => document(&replay::list(&hub, &query).await?),
-        Endpoint::ReplayManifest => {
-            let id = last(head.uri.path(), REPLAYS);
-            document(&replay::show_manifest(&hub, id.strip_suffix(MANIFEST).unwrap_or(id), &query).await?)
-        }
+        Endpoint::ReplayManifest => document(&replay::show_manifest(&hub, name_before_manifest(head), &query).await?),
         Endpoint::Replay => document(&replay::show(&hub, last(head.uri.path(), REPLAYS), &query).await?),
         Endpoint::Incidents => document(&breakers::list(&hub, &query).await?),
         Endpoint::Incident => document(&breakers::show(&hub, last(head.uri.path(), INCIDENTS), &query).await?),
         Endpoint::Audit | Endpoint::AuditHead => document(&audit(&hub, endpoint, &query).await?),
         _ => document(&ordered(&hub, endpoint, caller, (head.uri.path(), query), body).await?),
     })
+}
+
+/// The replay in `/api/replays/{id}/manifest`.
+fn name_before_manifest(head: &Parts) -> &str {
+    let rest = last(head.uri.path(), REPLAYS);
+    rest.strip_suffix(MANIFEST).unwrap_or(rest)
 }
 
 /// The list of the regions, quotas or pools that operators have put here.

@@ -142,7 +142,8 @@ fn read_leaf(replay_id: &str, line: &str) -> Option<Hash> {
         return None;
     }
     if value["leaf"].is_null() {
-        return (value.to_string() == line).then(|| leaf_hash(line.as_bytes()));
+        let written = value.to_string();
+        return (written == line).then(|| leaf_hash(line.as_bytes()));
     }
     let withheld: Withheld = serde_json::from_value(value).ok()?;
     let is_own = serde_json::to_string(&withheld).is_ok_and(|own| own == line);

@@ -80,7 +80,8 @@ impl Runner<'_> {
             }
             let (step, trouble) = match serde_json::from_str::<Replay>(&saved.document) {
                 Ok(replay) => {
-                    self.step(saved, replay, now_ms).await.unwrap_or_else(|error| (false, Some(error.to_string())))
+                    let step = Box::pin(self.step(saved, replay, now_ms)).await;
+                    step.unwrap_or_else(|error| (false, Some(error.to_string())))
                 }
                 Err(error) => (false, Some(format!("a later version of this program has written it: {error}"))),
             };

@@ -169,12 +169,11 @@ impl Metrics {
         let registry = Registry::new();
         let families = Families { registry: &registry };
         let (requests, overhead) = (families.counters(&family::REQUESTS), families.histograms(&family::OVERHEAD));
-        let refusals = families.counters(&family::REFUSALS);
+        let (refusals, writes) = (families.counters(&family::REFUSALS), families.counters(&family::JOURNAL_WRITES));
         let (rejected, reloads) = (families.counters(&family::REJECTED_HEADS), families.counters(&family::RELOADS));
         let reload_refused = families.int_gauges(&family::RELOAD_REFUSED);
         let (lookups, outcomes) = (families.counters(&family::LOOKUPS), families.counters(&family::OUTCOMES));
         let (switches, replays) = (families.int_gauges(&family::SWITCHES), families.counters(&family::REPLAYS));
-        let journal_writes = families.counters(&family::JOURNAL_WRITES);
         let (held, evictions) = (families.counters(&family::QUOTA_HELD), families.counters(&family::JOURNAL_EVICTIONS));
         let (kept, pending) = (families.counters(&family::KEPT_JOBS), families.int_gauges(&family::OUTCOMES_PENDING));
         show_build(&families);
@@ -218,7 +217,7 @@ impl Metrics {
             drill: DrillMetrics::of(&families),
             fences: families.counter(&family::FENCES),
             replays: Cells::each(ReplayBy::ALL, |by| replays.with_label_values(&[by.as_str()])),
-            journal_writes: Cells::each(JournalWrite::ALL, |it| journal_writes.with_label_values(&[it.as_str()])),
+            journal_writes: Cells::each(JournalWrite::ALL, |it| writes.with_label_values(&[it.as_str()])),
             journal_evictions: Cells::each(JournalEviction::ALL, |it| evictions.with_label_values(&[it.as_str()])),
             journal_durable: families.int_gauge(&family::JOURNAL_DURABLE),
             client_connections: families.int_gauge(&family::CLIENT_CONNECTIONS),
