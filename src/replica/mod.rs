@@ -34,5 +34,5 @@ pub use outbox::{Outbox, REPORT_BYTES_MAX, REPORT_LINES_MAX, Report};
 pub use questions::{IndexAnswer, IndexAsk, IndexQuestions};
 pub use record::{Copy, Record};
 pub use seal::{RowNonce, Seal};
-pub use unify::is_news;
+pub use unify::{NEAR_MS, is_news};
 pub use unread::{SentJob, Stored};

@@ -12,7 +12,7 @@ use super::change::{Change, ChangeKind};
 const SAME_STEP_MS: u64 = 2_000;
 /// A start and the event about it are this close where clocks agree: here a failure that seems to lie between them is one of the lease.
 /// Units: milliseconds.
-const NEAR_MS: u64 = 50;
+pub const NEAR_MS: u64 = 50;
 
 /// Whether the fact of an event adds anything to the facts about its copy.
 #[must_use]

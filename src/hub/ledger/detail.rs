@@ -16,7 +16,7 @@ use super::present::present;
 use super::row::HistoryRow;
 use crate::base::text::{read_rfc3339, rfc3339};
 use crate::ojs::query_text;
-use crate::replica::is_text;
+use crate::replica::{NEAR_MS, is_text};
 
 /// Rows of one copy in an answer: some hundred attempts.
 const ROWS_MAX: usize = 1_000;
@@ -88,18 +88,21 @@ struct Lease {
 /// The leases, in order, each with its end. `until_ms`: when the last one ends, where it is not over. One that a later lease has followed without an end has timed out, as has one whose time is over.
 fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> {
     let mut leases: BTreeMap<u64, Lease> = BTreeMap::new();
-    let mut without_lease = Vec::new();
+    let mut without_lease: Vec<(Step, String)> = Vec::new();
     for row in rows {
         let Some(row) = row.line.as_ref().and_then(|line| serde_json::from_str::<HistoryRow>(line).ok()) else {
             continue;
         };
-        let of_lease = row.lease_id.as_ref().and_then(|id| id.parse().ok());
+        let of_lease = row.lease_id.as_ref().and_then(|id| id.parse::<u64>().ok());
         let is_begin = matches!(row.event, Step::Leased | Step::Extended);
         let is_end =
             matches!(row.event, Step::Succeeded | Step::Failed | Step::Retried | Step::DeadLettered | Step::Canceled);
         match of_lease {
             Some(lease_ms) if is_begin || is_end => {
-                let lease = leases.entry(lease_ms).or_default();
+                // The events of a region and its answers to a sidecar may differ by some milliseconds.
+                let near = leases.range(lease_ms.saturating_sub(NEAR_MS)..=lease_ms.saturating_add(NEAR_MS)).next();
+                let known = near.map_or(lease_ms, |(began_ms, _)| *began_ms);
+                let lease = leases.entry(known).or_default();
                 lease.worker = row.worker.or(lease.worker.take());
                 lease.until = row.lease_until.max(lease.until.take());
                 lease.extensions += u32::from(row.event == Step::Extended);
@@ -111,9 +114,14 @@ fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> 
             _ => {}
         }
     }
-    // A sidecar that was restarted does not know the lease that it ends: the last lease has this end.
-    if let Some((last, end)) = leases.values_mut().next_back().zip(without_lease.pop()) {
-        last.end.get_or_insert(end);
+    // A failure that the events show, or of a sidecar that was restarted, is that of the lease before it; a last end is that of the last lease.
+    for (step, at) in without_lease {
+        let is_last = matches!(step, Step::Succeeded | Step::DeadLettered | Step::Canceled);
+        let before_ms = read_rfc3339(&at).filter(|_| !is_last).unwrap_or(u64::MAX);
+        let lease = leases.range_mut(..=before_ms).next_back();
+        if let Some((_, lease)) = lease {
+            lease.end.get_or_insert((step, at));
+        }
     }
     // Extensions within a minute have one row.
     if let Some((last, until_ms)) = leases.values_mut().next_back().zip(until_ms) {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::attempts::Attempts;
 use super::row::HistoryRow;
 use crate::base::text::rfc3339;
 use crate::base::words;
@@ -78,9 +79,10 @@ pub(super) struct Job {
     pub(super) ended_ms: Option<u64>,
     pub(super) worker: Option<String>,
     pub(super) lease_until_ms: Option<u64>,
-    /// Leases, and failures, that sidecars have reported, and those that events have shown.
+    /// Leases, and failures, that an earlier version has counted: by reports of sidecars, and by events.
     leases: (u32, u32),
     failures: (u32, u32),
+    tried: Attempts,
     pub(super) extensions: u32,
     pub(super) rows: u32,
     /// The last row: its day, its number, its digest in hex.
@@ -118,12 +120,14 @@ impl Job {
             ChangeKind::Leased => {
                 self.started_ms =
                     self.started_ms.max(Some(if change.lease_ms > 0 { change.lease_ms } else { change.at_ms }));
-                let is_observed = change.observed_by.is_some();
-                *(if is_observed { &mut self.leases.1 } else { &mut self.leases.0 }) += 1;
+                let began_ms = if change.lease_ms > 0 { change.lease_ms } else { change.at_ms };
+                self.tried.lease(began_ms, change.observed_by.is_some());
             }
             ChangeKind::Extended => self.extensions += 1,
-            ChangeKind::Failed if change.observed_by.is_some() => self.failures.1 += 1,
-            ChangeKind::Failed => self.failures.0 += 1,
+            ChangeKind::Failed => {
+                let lease_ms = if change.lease_ms > 0 { change.lease_ms } else { change.at_ms };
+                self.tried.fail(lease_ms, change.observed_by.is_some());
+            }
             ChangeKind::Completed | ChangeKind::Cancelled => {}
         }
         self.take_place(change, details);
@@ -160,12 +164,12 @@ impl Job {
 
     /// How often a worker has got it.
     pub(super) fn attempts(&self) -> u32 {
-        self.leases.0.max(self.leases.1)
+        self.leases.0.max(self.leases.1).saturating_add(self.tried.leases())
     }
 
     /// How often a worker has failed.
     pub(super) fn failures(&self) -> u32 {
-        self.failures.0.max(self.failures.1)
+        self.failures.0.max(self.failures.1).saturating_add(self.tried.failures())
     }
 
     /// Takes a further extension of its present lease within a minute that has a row. Returns whether that changes it.

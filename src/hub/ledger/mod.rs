@@ -8,6 +8,7 @@
 //!
 //! Spec: source-job-orchestrator §1, §2, §4, §6; RFC 9162 §2.1.
 
+mod attempts;
 mod dashboard;
 mod detail;
 mod digest;

@@ -3,15 +3,17 @@
 use std::fs;
 
 use futures_util::stream::{StreamExt as _, iter};
+use http::{Method, StatusCode};
+use ojs_testbed::{Fault, FaultAnswer, When};
 use rcgen::{KeyPair, PKCS_ED25519};
 use serde_json::{Value, json};
 
-use super::{BEA, Bed, ended};
+use super::{BEA, Bed, ended, why};
 use crate::hub::INFO;
-use crate::hub::ledger::get;
+use crate::hub::ledger::{get, recorded};
 use crate::hub::stage::{Hub, HubStage, post};
 use crate::hub::views::regions;
-use crate::support::{Process, Setup, Stage, rises};
+use crate::support::{Process, Setup, Stage, eventually, rises};
 
 /// Jobs of one batch, and of one FETCH.
 const AT_ONCE: usize = 100;
@@ -146,7 +148,7 @@ async fn a_filter_is_tried_without_sending_and_one_that_finds_nothing_is_refused
     enqueued(&sidecar, "failing", "acme", 3).await;
     all_fail(&sidecar, "failing").await;
     dead_lettered(&bed, 3).await;
-    let sent = bed.counts(&http::Method::POST);
+    let sent = bed.counts(&Method::POST);
     let filter = json!({ "status": "dead_lettered", "tenant": "acme" });
     let body = order(&filter, &json!({ "replay_id": "try", "dry_run": true }));
     let (code, tried) = post(&bed.hubs, "bea", "/api/replays?region=us-east-1", &body).await;
@@ -161,7 +163,7 @@ async fn a_filter_is_tried_without_sending_and_one_that_finds_nothing_is_refused
         let (code, refused) = post(&bed.hubs, "bea", path, &order(&filter, &json!({}))).await;
         assert_eq!((code, &refused["error"]["code"]), (404, &"not_found".into()), "{path} {filter}: {refused}");
     }
-    assert_eq!(bed.counts(&http::Method::POST), sent);
+    assert_eq!(bed.counts(&Method::POST), sent);
 }
 
 #[tokio::test]
@@ -183,4 +185,51 @@ async fn a_filter_needs_a_ledger_and_the_regions_of_its_jobs() {
     let (code, refused) = post(&bed.hubs, "bea", "/api/replays", &body).await;
     let message = refused["error"]["message"].as_str().unwrap();
     assert!(code == 400 && message.contains("is in us-east-1, which is not among"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_job_with_copies_in_several_regions_is_run_again_where_the_order_names_one() {
+    let (bed, _hub, sidecar) = bed().await;
+    let id = super::id(7);
+    for region in ["us-east-1", "eu-west-1"] {
+        let job = json!({ "id": id, "type": "t", "args": [1], "meta": { "ojs.federation.region": region } });
+        let made = sidecar.client.enqueue(job.to_string()).await;
+        assert_eq!(made.status, 201, "{made:?}");
+    }
+    eventually("the ledger has both", async || {
+        let (_, shown) = get(&bed.hubs, &format!("/api/jobs/{id}")).await;
+        shown["copies"].as_array().is_some_and(|copies| copies.len() == 2)
+    })
+    .await;
+    let filter = json!({ "status": "enqueued" });
+    let (code, refused) =
+        post(&bed.hubs, "bea", "/api/replays", &order(&filter, &json!({ "replay_id": "both" }))).await;
+    assert_eq!((code, &refused["replay"]["jobs"]), (200, &2.into()), "{refused}");
+    let end = ended(&bed, "both").await;
+    assert_eq!(end["replay"]["refused"], json!({ "ambiguous": 2 }), "{end}");
+    let body = order(&filter, &json!({ "replay_id": "one" }));
+    let (code, begun) = post(&bed.hubs, "bea", "/api/replays?region=us-east-1", &body).await;
+    assert_eq!(code, 200, "{begun}");
+    let end = ended(&bed, "one").await;
+    assert_eq!(end["replay"]["steps"], json!({ "replayed": 1 }), "{end}");
+    let replayed = bed.replayed();
+    assert!(replayed[&id].len() == 1 && replayed[&id][0].0 == 0, "{replayed:?}");
+}
+
+#[tokio::test]
+async fn an_order_that_is_repeated_brings_a_cancellation_into_the_ledger_whose_answer_was_lost() {
+    let (bed, _hub, sidecar) = bed().await;
+    let id = enqueued(&sidecar, "waiting", "acme", 1).await.remove(0);
+    recorded(&bed.hubs, &id, "enqueued").await;
+    let faults = bed.stage.regions[0].faults();
+    faults.add(When::path("/ojs/v1/jobs/").method(Method::DELETE).next(1), Fault::CutAfterRequest { store: true });
+    let answer = FaultAnswer::error_document(StatusCode::INTERNAL_SERVER_ERROR, "backend_error");
+    faults.add(When::lookup().after(1).next(1), Fault::Answer { answer, store: false });
+    let cancel = format!("/api/jobs/{id}/cancel?region=us-east-1");
+    let (code, unknown) = post(&bed.hubs, "ann", &cancel, &why(json!({}))).await;
+    assert_eq!((code, &unknown["error"]["code"]), (503, &"outcome_unknown".into()), "{unknown}");
+    let (code, before) = post(&bed.hubs, "ann", &cancel, &why(json!({}))).await;
+    assert_eq!((code, &before["error"]["code"]), (409, &"cancel_refused".into()), "{before}");
+    assert!(before["error"]["message"].as_str().unwrap().contains("the job is cancelled there"), "{before}");
+    recorded(&bed.hubs, &id, "canceled").await;
 }
