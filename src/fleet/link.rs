@@ -208,6 +208,7 @@ impl Link {
     /// Follows the feed and reports until the connection is over. `share`: the place of this sidecar among many, from 0 to 1, so that they do
     /// not do the same at once.
     async fn follow(&self, requests: &Requests, share: f64) -> Failure {
+        self.breakers.connected();
         // The first status comes before the feed, so that the inventory shows the feed at once.
         let first = self.report(requests).await;
         let desk = Desk {

@@ -3,11 +3,12 @@
 //! Ends are counted in spans of a tenth of a window, by the clocks of the sidecars that report them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
+
+mod figures;
 
 use super::breaker_settings::{BreakerSettings, IncidentSettings, WINDOW_MAX};
 use super::incident::{EVIDENCE_JOBS_MAX, Incident};
@@ -16,7 +17,8 @@ use super::name::random_name;
 use super::record::SavedEnds;
 use crate::policy::{EndCounts, ProbeJob};
 
-/// Types and tenants that are counted at once, which are words of clients: some 2 KiB each. Ends of further ones are counted in a metric alone.
+/// Types and tenants that are counted at once, which are words of clients: some 15 KiB each where all fail and ids have 36 bytes,
+/// by a window of spans with [`EVIDENCE_JOBS_MAX`] of them. Ends of further ones are counted in a metric alone.
 const KEYS_MAX: usize = 1_024;
 /// Spans of a window.
 const SPANS: u64 = 10;
@@ -89,8 +91,13 @@ pub(super) struct BreakerDesk {
     pub(super) noted: Notify,
     /// Notified when a message may be due.
     pub(super) owed: Notify,
-    open: watch::Sender<Arc<Vec<Incident>>>,
+    /// None before the record was read.
+    open: watch::Sender<Option<Arc<Vec<Incident>>>>,
     uncounted: Cell<u64>,
+    late: Cell<u64>,
+    /// The types and tenants that trip and find no place among the open incidents; as many as are counted at most.
+    unplaced: RefCell<BTreeSet<Key>>,
+    unplaced_ever: Cell<u64>,
     pub(super) trips: Cell<u64>,
     pub(super) messages_sent: Cell<u64>,
     pub(super) messages_failed: Cell<u64>,
@@ -108,8 +115,11 @@ impl BreakerDesk {
             went: RefCell::default(),
             noted: Notify::new(),
             owed: Notify::new(),
-            open: watch::channel(Arc::default()).0,
+            open: watch::channel(None).0,
             uncounted: Cell::default(),
+            late: Cell::default(),
+            unplaced: RefCell::default(),
+            unplaced_ever: Cell::default(),
             trips: Cell::default(),
             messages_sent: Cell::default(),
             messages_failed: Cell::default(),
@@ -161,14 +171,24 @@ impl BreakerDesk {
             may_decide = true;
             // A clock that is ahead counts as now; an end from before the window counts no more.
             let at_ms = it.at_ms.min(now_ms);
-            if end.all() == 0 || at_ms.saturating_add(window_ms) < now_ms {
+            if end.all() == 0 {
+                continue;
+            }
+            if at_ms.saturating_add(window_ms) < now_ms {
+                self.late.set(self.late.get() + end.all());
                 continue;
             }
             let width = (window_ms / SPANS).max(1);
-            let span = counted.spans.entry(at_ms / width * width).or_default();
+            let from_ms = at_ms / width * width;
+            if !counted.spans.contains_key(&from_ms) {
+                // Also while the record does not answer, and nothing is decided.
+                counted.spans.retain(|it, _| it.saturating_add(window_ms + width) >= now_ms);
+            }
+            let span = counted.spans.entry(from_ms).or_default();
             span.ends.add(end);
             span.is_unsaved = true;
-            if end.failed > 0 {
+            // The ids of bound jobs stay with their regions.
+            if end.failed > 0 && !it.job.is_bound {
                 span.jobs.push_front(it.job.job_id);
                 span.jobs.truncate(EVIDENCE_JOBS_MAX);
             }
@@ -180,7 +200,7 @@ impl BreakerDesk {
 
     /// Forgets the types and tenants of which nothing has ended within their window.
     fn evict(&self, counted: &mut BTreeMap<Key, Counted>, now_ms: u64) {
-        let open = self.open.borrow();
+        let open = self.open();
         counted.retain(|key, it| {
             let window_ms = self.of((&key.0, key.1.as_deref())).map_or(0, |it| it.terms().window_ms);
             let is_idle = it.spans.last_key_value().is_none_or(|(from_ms, _)| from_ms + window_ms < now_ms);
@@ -207,7 +227,7 @@ impl BreakerDesk {
             let Some(breaker) = self.of((&key.0, key.1.as_deref())) else { continue };
             let terms = breaker.terms();
             let since_ms = now_ms.saturating_sub(terms.window_ms);
-            it.spans.retain(|from_ms, span| *from_ms > since_ms || span.is_unsaved);
+            it.spans.retain(|from_ms, _| *from_ms > since_ms);
             let from_ms = since_ms.max(it.from_ms.saturating_sub(1));
             let others = elsewhere.get(key).into_iter().flatten();
             let spans = it.spans.iter().chain(others).filter(|(begin_ms, _)| **begin_ms > from_ms);
@@ -300,55 +320,31 @@ impl BreakerDesk {
 
     /// The open incidents.
     pub(super) fn open(&self) -> Arc<Vec<Incident>> {
-        Arc::clone(&self.open.borrow())
+        self.open.borrow().clone().unwrap_or_default()
     }
 
-    /// Follows the open incidents.
-    pub(super) fn follow(&self) -> watch::Receiver<Arc<Vec<Incident>>> {
+    /// Follows the open incidents; none before the record was read.
+    pub(super) fn follow(&self) -> watch::Receiver<Option<Arc<Vec<Incident>>>> {
         self.open.subscribe()
     }
 
     /// Takes the open incidents of the record.
     pub(super) fn set_open(&self, open: Vec<Incident>) {
         self.open.send_if_modified(|known| {
-            let is_new = **known != open;
+            let is_new = known.as_deref() != Some(&open);
             if is_new {
-                *known = Arc::new(open);
+                *known = Some(Arc::new(open));
             }
             is_new
         });
     }
 
-    /// Adds the figures in the text form of Prometheus.
-    pub(super) fn metrics(&self, out: &mut String) {
-        for (name, help, kind, value) in [
-            (
-                "ojs_hub_incidents_open",
-                "Incidents that are open: stopped job types",
-                "gauge",
-                self.open.borrow().len() as u64,
-            ),
-            ("ojs_hub_breaker_trips_total", "Incidents that this hub has opened", "counter", self.trips.get()),
-            (
-                "ojs_hub_breaker_uncounted_total",
-                "Ends of jobs that no breaker counts, because as many types and tenants are counted as may be",
-                "counter",
-                self.uncounted.get(),
-            ),
-        ] {
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-        }
-        let name = "ojs_hub_incident_messages_total";
-        let _ = writeln!(
-            out,
-            "# HELP {name} Messages about incidents to the webhook, by the result\n# TYPE {name} counter"
-        );
-        for (result, count) in
-            [("sent", &self.messages_sent), ("failed", &self.messages_failed), ("given_up", &self.messages_given_up)]
-        {
-            let _ = writeln!(out, "{name}{{result=\"{result}\"}} {}", count.get());
-        }
+    /// Takes the types and tenants that trip and find no place. Returns whether these are the first ones.
+    pub(super) fn set_unplaced(&self, keys: BTreeSet<Key>) -> bool {
+        let before = self.unplaced.replace(keys);
+        let now = self.unplaced.borrow();
+        self.unplaced_ever.set(self.unplaced_ever.get() + now.difference(&before).count() as u64);
+        before.is_empty() && !now.is_empty()
     }
 }
 

@@ -129,6 +129,12 @@ impl BreakerSettings {
                     "breakers[{place}].job_type: an earlier one fits the same types and tenants: put this one first"
                 ));
             }
+            let is_listed = |queue: &&String| all.iter().take(place).any(|before| before.queues.contains(queue));
+            if let Some(queue) = it.queues.iter().find(is_listed) {
+                wrong.push(format!(
+                    "breakers[{place}].queues: an earlier one lists {queue}, too: expected queues that hold the jobs of one breaker alone"
+                ));
+            }
         }
         wrong
     }
@@ -268,6 +274,13 @@ mod tests {
         );
         let twice = BreakerSettings::mistakes(&[read("{ job_type: \"*\" }"), right], true);
         assert!(twice.len() == 1 && twice[0].starts_with("breakers[1].job_type"), "{twice:?}");
+        let one_queue =
+            [read("{ job_type: a, tenant: x, queues: [p, q] }"), read("{ job_type: b, tenant: x, queues: [q] }")];
+        let mistakes = BreakerSettings::mistakes(&one_queue, true);
+        assert!(
+            mistakes.len() == 1 && mistakes[0].starts_with("breakers[1].queues: an earlier one lists q"),
+            "{mistakes:?}"
+        );
     }
 
     #[test]

@@ -82,8 +82,8 @@ struct Feed {
     named: Option<Option<Arc<PutPools>>>,
     /// The last event about quotas, none before the first one; none where the sidecar wants none.
     quotas: Option<Option<Arc<PutQuotas>>>,
-    /// The open incidents; none where the sidecar wants no stopped types.
-    breakers: Option<watch::Receiver<Arc<Vec<Incident>>>>,
+    /// The open incidents, the inner none before the record was read; none where the sidecar wants no stopped types.
+    breakers: Option<watch::Receiver<Option<Arc<Vec<Incident>>>>>,
     /// The last event about stopped types.
     stopped: Option<FeedBreakers>,
     /// The last drill; none where the sidecar takes part in none.
@@ -237,9 +237,9 @@ impl Feed {
         Some(Bytes::from(event))
     }
 
-    /// The stopped types, where the last event said otherwise.
+    /// The stopped types, where the last event said otherwise; none before they are known, so that no sidecar lifts a stop by a restart.
     fn owed_stopped(&self) -> Option<FeedBreakers> {
-        let open = Arc::clone(&self.breakers.as_ref()?.borrow());
+        let open = self.breakers.as_ref()?.borrow().clone()?;
         let stopped = stopped_for(&open, &self.name);
         (self.stopped.as_ref() != Some(&stopped)).then_some(stopped)
     }

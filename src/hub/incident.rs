@@ -24,6 +24,8 @@ words! {
         Operator = "operator",
         /// No breaker of the configuration fits the type and the tenant any more.
         Configuration = "configuration",
+        /// No job of the type and the tenant was there to try for long.
+        Idle = "idle",
     }
 
     /// A message about an incident that is to be sent once.
@@ -41,7 +43,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Evidence {
     pub(super) ends: EndCounts,
-    /// Some of the jobs that have failed, the last ones.
+    /// Some of the jobs that have failed, the last ones; none of those that are bound to regions.
     pub(super) jobs: Vec<String>,
 }
 
@@ -175,7 +177,8 @@ impl Incident {
         let probe = course.trial().map(|it| {
             let job = it.job.as_ref();
             json!({
-                "id": self.trial_name(it.number), "sidecar": it.sidecar, "jobId": job.map(|it| &it.job_id),
+                "id": self.trial_name(it.number), "sidecar": it.sidecar,
+                "jobId": job.filter(|it| !it.is_bound).map(|it| &it.job_id),
                 "region": job.map(|it| &it.region),
             })
         });

@@ -35,7 +35,7 @@ pub(super) use content::{
     SavedSidecar, State, StatusPlace, Statuses, StepCount, Wanted,
 };
 pub(super) use drill::{SavedCounts, SavedDrill};
-pub(super) use incident::{IncidentQuery, SavedEnds, SavedIncident};
+pub(super) use incident::{IncidentQuery, OPEN_INCIDENTS_MAX, SavedEnds, SavedIncident};
 pub(super) use ledger::{
     LEDGER_NAMES_MAX, LedgerAppend, LedgerDay, LedgerJob, LedgerName, LedgerPlace, LedgerQuery, LedgerRow,
 };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicU8};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -15,6 +15,11 @@ use crate::telemetry::event;
 const HOLD_ON_MS: u64 = 30_000;
 /// The delay of a job whose pause is over by its time while the hub looks for a probe. Units: milliseconds.
 const DELAY_MIN_MS: u64 = 2_000;
+
+/// Between two FETCH calls that try a permission: the queue may be empty, and the other queues wait meanwhile. Units: milliseconds.
+const TRY_EVERY_MS: u64 = 1_000;
+/// The golden ratio as a share of 2^64: its multiples fill a range evenly, however many there are.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Permissions that are remembered: twice as many as types are stopped at once.
 const PERMISSIONS_MAX: usize = 512;
@@ -28,6 +33,8 @@ const SPENT: u8 = 2;
 struct Permission {
     name: String,
     state: AtomicU8,
+    /// When a FETCH has tried it last. Units: milliseconds since the Unix epoch.
+    tried_ms: AtomicU64,
 }
 
 /// A stopped type and tenant.
@@ -43,6 +50,10 @@ pub struct Breakers {
     is_on: AtomicBool,
     /// Whether a hub is connected that names them.
     is_live: AtomicBool,
+    /// Whether the hub of the present connection has named them.
+    is_named: AtomicBool,
+    /// Jobs that were delayed, by which they are spread.
+    delayed: AtomicU64,
     all: ArcSwap<Vec<Stop>>,
     /// The last permissions: one that another hub does not name yet is not given a second time.
     permissions: Mutex<VecDeque<Arc<Permission>>>,
@@ -128,7 +139,11 @@ impl Breakers {
             if let Some(known) = all.iter().find(|it| it.name == *name) {
                 return Arc::clone(known);
             }
-            let new = Arc::new(Permission { name: name.clone(), state: AtomicU8::new(FREE) });
+            let new = Arc::new(Permission {
+                name: name.clone(),
+                state: AtomicU8::new(FREE),
+                tried_ms: AtomicU64::new(u64::MAX),
+            });
             all.push_back(Arc::clone(&new));
             if all.len() > PERMISSIONS_MAX {
                 all.pop_front();
@@ -148,8 +163,19 @@ impl Breakers {
             event::breaker::type_goes_on(job_type, tenant.as_deref());
         }
         self.is_live.store(true, Relaxed);
+        self.is_named.store(true, Relaxed);
         self.is_on.store(!all.is_empty(), Relaxed);
         self.all.store(Arc::new(all));
+    }
+
+    /// A connection to a hub begins, which may know no breakers.
+    pub fn connected(&self) {
+        self.is_named.store(false, Relaxed);
+    }
+
+    /// Whether the hub of the present connection knows breakers, as far as it has said.
+    pub fn is_named(&self) -> bool {
+        self.is_named.load(Relaxed)
     }
 
     /// No hub can be reached: each type is stopped until its time.
@@ -180,8 +206,25 @@ impl Breakers {
         {
             return Held::Probe(Probe { permission: Arc::clone(permission), is_sent: AtomicBool::new(false) });
         }
-        let until_ms = stop.stopped.until_ms.min(now_ms.saturating_add(stop.stopped.delay_ms.unwrap_or(u64::MAX)));
-        Held::Until(until_ms.max(now_ms.saturating_add(DELAY_MIN_MS)))
+        let StoppedType { until_ms, delay_ms, behind_ms, spread_ms, .. } = stop.stopped;
+        // While a probe is sought, that time is the end of the permission.
+        let (until_ms, behind_ms, spread_ms) = match delay_ms {
+            Some(delay_ms) => (now_ms.saturating_add(delay_ms), 0, 0),
+            // Of a queue of its own workers get one job alone, and it is to have one at the end of the pause.
+            None if is_fetched => (until_ms, 0, 0),
+            None => (until_ms, behind_ms, spread_ms),
+        };
+        let until_ms = until_ms.max(now_ms.saturating_add(DELAY_MIN_MS));
+        Held::Until(until_ms.saturating_add(behind_ms).saturating_add(self.place_in(spread_ms)))
+    }
+
+    /// The place of the next job in a time over which jobs are spread. Units: milliseconds.
+    fn place_in(&self, spread_ms: u64) -> u64 {
+        if spread_ms == 0 {
+            return 0;
+        }
+        let share = self.delayed.fetch_add(1, Relaxed).wrapping_mul(GOLDEN);
+        u64::try_from((u128::from(share) * u128::from(spread_ms)) >> 64).unwrap_or(spread_ms)
     }
 
     /// Whether workers get no job of this queue now.
@@ -190,14 +233,20 @@ impl Breakers {
         all.iter().any(|it| it.stopped.queues.iter().any(|name| name == queue) && self.holds(it, now_ms))
     }
 
-    /// Takes the permission for one job of one of these queues.
-    pub fn take_for_fetch<'q>(&self, mut queues: impl Iterator<Item = &'q str>) -> Option<FetchProbe> {
+    /// Takes the permission for one job of one of these queues, once a second at most.
+    pub fn take_for_fetch<'q>(&self, mut queues: impl Iterator<Item = &'q str>, now_ms: u64) -> Option<FetchProbe> {
         let all = self.all.load();
         queues.find_map(|queue| {
-            let stop = all.iter().find(|it| it.stopped.queues.iter().any(|name| name == queue))?;
+            let lists = |it: &&Stop| it.stopped.queues.iter().any(|name| name == queue);
+            let stop = all.iter().filter(lists).find(|it| self.holds(it, now_ms))?;
             let permission = stop.permission.as_ref()?;
-            let taken = permission.state.compare_exchange(FREE, TAKEN, AcqRel, Acquire);
-            taken.is_ok().then(|| FetchProbe { permission: Arc::clone(permission), queue: queue.to_owned() })
+            if permission.tried_ms.load(Relaxed).abs_diff(now_ms) < TRY_EVERY_MS
+                || permission.state.compare_exchange(FREE, TAKEN, AcqRel, Acquire).is_err()
+            {
+                return None;
+            }
+            permission.tried_ms.store(now_ms, Relaxed);
+            Some(FetchProbe { permission: Arc::clone(permission), queue: queue.to_owned() })
         })
     }
 
@@ -223,6 +272,8 @@ mod tests {
             queues: vec!["mails".to_owned()],
             until_ms: 10_000,
             delay_ms: None,
+            behind_ms: 0,
+            spread_ms: 0,
             trial: trial.map(str::to_owned),
         }
     }
@@ -269,6 +320,37 @@ mod tests {
         let another = probe(5);
         assert!(matches!(another, Held::Probe(_)), "another permission");
         assert!(matches!(probe(5), Held::Until(3_005)), "a pause from now on");
+        breakers.set(vec![StoppedType { delay_ms: Some(60_000), ..stopped(None) }]);
+        assert!(matches!(probe(5), Held::Until(60_005)), "also where the permission ends sooner");
+    }
+
+    #[test]
+    fn jobs_that_are_delayed_while_it_is_open_come_behind_the_probe_and_apart() {
+        let breakers = Breakers::default();
+        breakers.set(vec![StoppedType { behind_ms: 500, spread_ms: 1_000, ..stopped(None) }]);
+        let mut times: Vec<u64> = (0..100)
+            .map(|_| match held(&breakers, Some("acme"), "mixed", 5_000) {
+                Held::Until(at_ms) => at_ms,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        times.sort_unstable();
+        assert!(times[0] >= 10_500 && times[99] <= 11_500, "{times:?}");
+        assert!(times.windows(2).all(|two| (3..=30).contains(&(two[1] - two[0]))), "{times:?}");
+        assert!(
+            matches!(held(&breakers, Some("acme"), "mails", 5_000), Held::Until(10_000)),
+            "the probe comes by FETCH"
+        );
+    }
+
+    #[test]
+    fn a_hub_has_named_them_on_this_connection_or_not() {
+        let breakers = Breakers::default();
+        assert!(!breakers.is_named());
+        breakers.set(Vec::new());
+        assert!(breakers.is_named());
+        breakers.connected();
+        assert!(!breakers.is_named());
     }
 
     #[test]
@@ -276,12 +358,18 @@ mod tests {
         let breakers = Breakers::default();
         breakers.set(vec![stopped(Some("i/1"))]);
         assert!(matches!(held(&breakers, Some("acme"), "mails", 5), Held::Until(_)), "the probe waits there");
-        let fetch = breakers.take_for_fetch(["q", "mails"].into_iter()).unwrap();
-        assert!(fetch.queue() == "mails" && breakers.take_for_fetch(["mails"].into_iter()).is_none());
+        let take = |now_ms| breakers.take_for_fetch(["q", "mails"].into_iter(), now_ms);
+        let fetch = take(1_000).unwrap();
+        assert!(fetch.queue() == "mails" && take(3_000).is_none());
         drop(fetch);
-        let fetch = breakers.take_for_fetch(["mails"].into_iter()).unwrap();
+        assert!(take(1_999).is_none(), "no job came a moment ago");
+        let fetch = take(2_000).unwrap();
         assert_eq!((breakers.came("q"), breakers.came("mails").as_deref()), (None, Some("i/1")));
         drop(fetch);
-        assert!(breakers.take_for_fetch(["mails"].into_iter()).is_none() && breakers.came("mails").is_none());
+        assert!(take(9_000).is_none() && breakers.came("mails").is_none());
+        breakers.set(vec![stopped(Some("i/2"))]);
+        breakers.hub_lost();
+        assert!(take(10_000).is_none(), "without a hub its time is over, and all queues are asked for");
+        assert!(take(9_999).is_some());
     }
 }

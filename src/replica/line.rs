@@ -1,6 +1,8 @@
 //! Changes as lines of tab-separated values: what a sidecar reports to its hub. A sidecar writes some 160 bytes for each, without
 //! an allocation; no text of a change has control characters, so that none has to be escaped.
 
+use bytes::Bytes;
+
 use super::body::Reach;
 use super::change::{Change, ChangeKind, JobFacts, is_text};
 use super::columns::{push_number, push_text};
@@ -169,6 +171,23 @@ pub(super) fn write(lines: &mut Vec<u8>, seen: &Seen<'_>) -> bool {
     true
 }
 
+/// These lines without the names of permissions, which hubs before breakers refuse; none where they have none.
+#[must_use]
+pub fn without_trials(lines: &Bytes) -> Option<Bytes> {
+    let trial = |line: &[u8]| {
+        let mut tabs = line.iter().enumerate().filter(|(_, byte)| **byte == b'\t');
+        tabs.nth(FIELDS + DETAIL_FIELDS - 1).map(|(at, _)| at)
+    };
+    let mut all = lines.split_inclusive(|byte| *byte == b'\n');
+    all.clone().any(|line| trial(line).is_some()).then(|| {
+        let bare = all.by_ref().flat_map(|line| match trial(line) {
+            Some(at) => [&line[..at], b"\n"],
+            None => [line, b""],
+        });
+        bare.flatten().copied().collect()
+    })
+}
+
 /// Reads lines.
 ///
 /// Errors: the number of the line, counted from 1, its column, and the expected form.
@@ -302,6 +321,9 @@ mod tests {
         let trial = Some("i/2".to_owned());
         assert_eq!(read_lines(&probe), Ok(vec![ReportedChange { trial, ..reported }]));
         assert!(read_lines(&format!("{}\tx\n", probe.trim_end())).is_err());
+        let (all, cut) = (format!("{ledgered}{probe}{text}"), format!("{ledgered}{ledgered}{text}"));
+        assert_eq!(without_trials(&Bytes::from(all)).as_deref(), Some(cut.as_bytes()), "for a hub before breakers");
+        assert_eq!(without_trials(&Bytes::from(cut)), None);
         assert_eq!(read_lines(&format!("{text}{bare}")).map(|it| it.len()), Ok(2));
     }
 

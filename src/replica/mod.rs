@@ -28,7 +28,7 @@ pub use conflict::{Life, Standing, has_failed};
 pub use content::Content;
 pub use details::{Details, OwnedDetails};
 pub use lags::{FeedLags, Lags};
-pub use line::{Description, JobTexts, LINE_BYTES_MAX, Ledgered, ReportedChange, Seen, read_lines};
+pub use line::{Description, JobTexts, LINE_BYTES_MAX, Ledgered, ReportedChange, Seen, read_lines, without_trials};
 pub use observed::{ObservedStep, described};
 pub use outbox::{Outbox, REPORT_BYTES_MAX, REPORT_LINES_MAX, Report};
 pub use questions::{IndexAnswer, IndexAsk, IndexQuestions};

@@ -12,7 +12,7 @@ fn seen(tenant: Option<&str>, step: Step, at_ms: u64) -> Seen {
         tenant: tenant.map(str::to_owned),
         step,
         is_new_end: true,
-        job: ProbeJob { job_id: format!("j{at_ms}"), region: "eu".to_owned(), failures: 0 },
+        job: ProbeJob { job_id: format!("j{at_ms}"), region: "eu".to_owned(), failures: 0, is_bound: false },
         at_ms,
         by: Some("pod".to_owned()),
         trial: None,
@@ -48,6 +48,54 @@ fn ends_from_before_a_close_open_no_further_incident() {
     assert!(desk.tripping(NOW + 1).is_empty());
     desk.note((0..2).map(|it| seen(Some("a"), Step::Failed, NOW + 2_000 + it)).collect(), NOW + 3_000);
     assert_eq!(desk.tripping(NOW + 3_000).len(), 1);
+}
+
+#[test]
+fn after_many_windows_the_spans_of_one_are_kept_whether_the_record_is_shared_or_answers() {
+    let desk = desk("[{ job_type: mail, minimum: 4, window: 10s }]");
+    let spans = || desk.counted.borrow()[&key("a")].spans.len();
+    for second in 0..200 {
+        let now_ms = NOW + second * 1_000;
+        desk.note(vec![seen(Some("a"), Step::Failed, now_ms)], now_ms);
+        desk.tripping(now_ms);
+        assert!(spans() <= 11, "{}", spans());
+    }
+    for second in 200..400 {
+        let now_ms = NOW + second * 1_000;
+        desk.note(vec![seen(Some("a"), Step::Failed, now_ms)], now_ms);
+        assert!(spans() <= 12, "{}", spans());
+    }
+    desk.tripping(NOW + 900_000);
+    assert_eq!(spans(), 0);
+}
+
+#[test]
+fn an_end_from_before_the_window_is_counted_as_late_and_a_bound_job_is_not_named() {
+    let desk = desk("[{ job_type: mail, minimum: 1, window: 10s }]");
+    let (late, mut bound) = (seen(Some("a"), Step::Failed, NOW - 20_000), seen(Some("a"), Step::Failed, NOW));
+    bound.job.is_bound = true;
+    desk.note(vec![late, bound], NOW);
+    let found = desk.tripping(NOW);
+    assert_eq!((found[0].1.failed, found[0].2.len(), desk.late.get()), (1, 0, 1));
+}
+
+#[test]
+fn types_that_find_no_place_are_counted_once_each_and_the_first_ones_are_said() {
+    let desk = desk("[{ job_type: mail }]");
+    let set = |tenants: &[&str]| desk.set_unplaced(tenants.iter().map(|it| key(it)).collect());
+    assert!(!set(&[]) && set(&["a"]) && !set(&["a", "b"]) && !set(&[]) && set(&["b"]));
+    assert_eq!(desk.unplaced_ever.get(), 3);
+}
+
+#[test]
+fn nothing_is_said_about_open_incidents_before_the_record_was_read() {
+    let desk = desk("[{ job_type: mail }]");
+    let mut followed = desk.follow();
+    assert!(followed.borrow_and_update().is_none() && desk.open().is_empty());
+    desk.set_open(Vec::new());
+    assert!(followed.has_changed().unwrap() && followed.borrow_and_update().is_some());
+    desk.set_open(Vec::new());
+    assert!(!followed.has_changed().unwrap());
 }
 
 #[test]

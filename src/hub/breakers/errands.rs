@@ -21,20 +21,25 @@ const AT_ONCE: u64 = 32;
 const HELD_MS: u64 = 15_000;
 /// Before a message is sent again: twice as long after each try, from the first to the second. Units: milliseconds.
 const WAITS_MS: (u64, u64) = (1_000, 10 * 60 * 1_000);
+/// A time behind all others. Units: milliseconds since the Unix epoch.
+const LAST_MS: u64 = i64::MAX as u64;
 /// Tries of one message: some three hours.
 const TRIES_MAX: u32 = 24;
 /// Tries of a change while others change the incident.
 const CHANGES_MAX: usize = 8;
 
-/// Does the errands that are due, for ever.
+/// Does the errands that are due, for ever. Without any breakers, those that are left.
 pub(in crate::hub) async fn run_errands(hub: &Hub) {
     let desk = &hub.breakers;
-    if !desk.is_on() {
-        return std::future::pending().await;
-    }
     let mut trouble = None;
     loop {
-        let why = Box::pin(round(hub)).await.err().map(|error| error.to_string());
+        let result = Box::pin(round(hub)).await;
+        if matches!(result, Ok(false)) && !desk.is_on() {
+            trouble = None;
+            desk.owed.notified().await;
+            continue;
+        }
+        let why = result.err().map(|error| error.to_string());
         if let Some(why) = why.as_ref().filter(|why| trouble.as_ref() != Some(*why)) {
             event::breaker::hub_breakers_wait(why);
         }
@@ -46,11 +51,13 @@ pub(in crate::hub) async fn run_errands(hub: &Hub) {
     }
 }
 
-async fn round(hub: &Hub) -> Result<(), RecordError> {
+/// Does those that are due. Returns whether any may be left.
+async fn round(hub: &Hub) -> Result<bool, RecordError> {
     let due = hub.record.incidents(IncidentQuery::Due(hub.clock.unix_ms(), AT_ONCE)).await?;
     let incidents = due.iter().filter_map(Incident::read);
     let done = futures_util::future::join_all(incidents.map(|it| one(hub, it))).await;
-    done.into_iter().collect()
+    done.into_iter().collect::<Result<(), _>>()?;
+    Ok(hub.breakers.is_on() || !hub.record.incidents(IncidentQuery::Due(LAST_MS, 1)).await?.is_empty())
 }
 
 /// Does the first errands of an incident that are due: its row, and its message.

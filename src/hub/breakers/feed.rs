@@ -14,6 +14,8 @@ pub(in crate::hub) fn stopped_for(open: &[Incident], sidecar: &str) -> FeedBreak
             tenant: it.tenant.clone(),
             queues: it.content.queues.clone(),
             until_ms: course.until_ms()?,
+            behind_ms: it.content.terms.probe_ms,
+            spread_ms: course.pause_ms,
             delay_ms: course.is_half_open().then_some(course.pause_ms),
             trial: trial.map(|trial| it.trial_name(trial.number)),
         })

@@ -1,13 +1,14 @@
 //! Follows the ends of jobs, and moves breakers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::breaker_desk::{BreakerDesk, Key};
 use super::super::breaker_settings::BreakerSettings;
 use super::super::incident::{Closed, ClosedBy, Content, Evidence, Incident, Moment};
-use super::super::ledger;
+use super::super::ledger::{self, ProbeState};
 use super::super::name::random_uuid7;
-use super::super::record::{IncidentQuery, Kept, RecordError};
+use super::super::record::{IncidentQuery, Kept, OPEN_INCIDENTS_MAX, RecordError};
 use super::super::state::Hub;
 use crate::policy::{Course, EndCounts, ProbeJob};
 use crate::telemetry::event;
@@ -23,12 +24,9 @@ const PRUNE_EVERY_MS: u64 = 60 * 60 * 1_000;
 /// The caller of openings and closes in the audit trail.
 pub(super) const CALLER: &str = "breaker";
 
-/// Moves breakers, for ever; nothing without any.
+/// Moves breakers, for ever. Without any in the configuration, incidents that are open are closed first.
 pub(in crate::hub) async fn run(hub: &Hub) {
     let desk = &hub.breakers;
-    if !desk.is_on() {
-        return std::future::pending().await;
-    }
     let (mut trouble, mut pruned_ms) = (None, 0);
     loop {
         // Boxed, because it can make connections, which need much room.
@@ -43,6 +41,10 @@ pub(in crate::hub) async fn run(hub: &Hub) {
             let ends_before_ms = BreakerDesk::since_ms(BreakerDesk::since_ms(now_ms));
             let pruned = hub.record.prune_incidents(now_ms.saturating_sub(KEPT_FOR_MS), ends_before_ms).await;
             trouble = trouble.or(pruned.err().map(|error| error.to_string()));
+        }
+        if !desk.is_on() && trouble.is_none() && desk.open().is_empty() {
+            desk.noted.notified().await;
+            continue;
         }
         tokio::select! {
             () = desk.noted.notified() => hub.clock.sleep(PAUSE).await,
@@ -70,6 +72,8 @@ async fn round(hub: &Hub) -> Result<(), RecordError> {
 async fn look(hub: &Hub, went: &[(String, ProbeJob)], now_ms: u64) -> Result<(), RecordError> {
     let desk = &hub.breakers;
     let recent = hub.record.incidents(IncidentQuery::Recent(BreakerDesk::since_ms(now_ms))).await?;
+    // Sidecars keep to the rows as they are, also where a change of one fails.
+    desk.set_open(recent.iter().filter(|it| it.is_open).filter_map(Incident::read).collect());
     let (mut open, mut stopped) = (Vec::new(), Vec::new());
     for saved in &recent {
         let key: Key = (saved.job_type.clone(), (!saved.tenant.is_empty()).then(|| saved.tenant.clone()));
@@ -103,10 +107,24 @@ async fn look(hub: &Hub, went: &[(String, ProbeJob)], now_ms: u64) -> Result<(),
     // The open ones go out also where the rest fails.
     desk.set_open(open.clone());
     share(hub, now_ms).await?;
+    let result = trip(hub, &mut open, &stopped, now_ms).await;
+    desk.set_open(open);
+    result
+}
+
+/// Opens the incidents of the types and tenants that fail too often and are not stopped.
+async fn trip(hub: &Hub, open: &mut Vec<Incident>, stopped: &[Key], now_ms: u64) -> Result<(), RecordError> {
+    let (desk, mut places) = (&hub.breakers, OPEN_INCIDENTS_MAX.saturating_sub(stopped.len() as u64));
+    let mut unplaced = BTreeSet::new();
     for (key, ends, jobs) in desk.tripping(now_ms).into_iter().filter(|(key, ..)| !stopped.contains(key)) {
         let Some(breaker) = desk.of((&key.0, key.1.as_deref())) else { continue };
+        if places == 0 {
+            unplaced.insert(key);
+            continue;
+        }
         let incident = opened(desk, breaker, key, (ends, jobs), now_ms);
         if hub.record.change_incident(incident.saved()).await? == Kept::Kept {
+            places -= 1;
             desk.trips.set(desk.trips.get() + 1);
             event::breaker::incident_opened(
                 &incident.id,
@@ -118,7 +136,9 @@ async fn look(hub: &Hub, went: &[(String, ProbeJob)], now_ms: u64) -> Result<(),
             desk.owed.notify_one();
         }
     }
-    desk.set_open(open);
+    if desk.set_unplaced(unplaced) {
+        event::breaker::incidents_full(OPEN_INCIDENTS_MAX);
+    }
     Ok(())
 }
 
@@ -188,15 +208,24 @@ async fn moved(
             incident.content.course.went(&terms, number, job.clone(), now_ms);
         }
     }
-    if let Some(job) = incident.content.course.trial().and_then(|trial| trial.job.clone())
-        && let Some(is_success) = ledger::end_of(hub, &job).await?
-    {
-        incident.content.course.ended(&terms, &job.job_id, is_success, now_ms);
-        if is_success {
-            let reason = format!("the job {} in {} has succeeded", job.job_id, job.region);
-            incident.close(by_itself(ClosedBy::Probe, reason), hook, now_ms);
-            return Ok(incident);
+    if let Some(job) = incident.content.course.trial().and_then(|trial| trial.job.clone()) {
+        let course = &mut incident.content.course;
+        match ledger::state_of(hub, &job).await? {
+            ProbeState::Waits => {}
+            ProbeState::Begun => _ = course.began(&terms, &job.job_id, now_ms),
+            ProbeState::Failed => _ = course.ended(&terms, &job.job_id, false, now_ms),
+            ProbeState::Succeeded => {
+                let name = if job.is_bound { String::new() } else { format!(" {}", job.job_id) };
+                let reason = format!("the job{name} in {} has succeeded", job.region);
+                incident.close(by_itself(ClosedBy::Probe, reason), hook, now_ms);
+                return Ok(incident);
+            }
         }
+    }
+    if incident.content.course.is_idle(now_ms) {
+        let reason = "no job of the type and the tenant was there to try".to_owned();
+        incident.close(by_itself(ClosedBy::Idle, reason), hook, now_ms);
+        return Ok(incident);
     }
     let key = (incident.job_type.clone(), incident.tenant.clone());
     let queues = !incident.content.queues.is_empty();

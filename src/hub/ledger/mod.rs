@@ -28,7 +28,7 @@ mod take;
 pub(super) use dashboard::{count_depth, feed as dashboard_feed, metrics as dashboard};
 pub(super) use detail::detail;
 pub(super) use digest::payload_digests;
-pub(super) use end::end_of;
+pub(super) use end::{ProbeState, state_of};
 pub(super) use export::{days, history, withheld_job};
 pub(super) use filter::{LedgerFilter, collect};
 pub(super) use heads::{head, sign_days};

@@ -230,14 +230,21 @@ fn seen(
     (step, is_new_end): (Step, bool),
     (by, trial): (Option<&str>, Option<&String>),
 ) -> Seen {
-    // The failure of a job may be heard of before its enqueue, by another sidecar.
-    let failures = if change.kind == ChangeKind::Created { 0 } else { job.failures().into() };
+    // The failure of a new job may be heard of before its enqueue, by another sidecar. One that was stored before, and is the answer to the enqueue of
+    // another, has its own failures.
+    let is_new = change.kind == ChangeKind::Created && (step != Step::Leased || change.at_ms <= job.first_ms);
+    let failures = if is_new { 0 } else { job.failures().into() };
     Seen {
         job_type: job.job_type.clone(),
         tenant: job.tenant.clone(),
         step,
         is_new_end,
-        job: ProbeJob { job_id: change.job_id.clone(), region: change.region.as_str().to_owned(), failures },
+        job: ProbeJob {
+            job_id: change.job_id.clone(),
+            region: change.region.as_str().to_owned(),
+            failures,
+            is_bound: job.bound != Some(false),
+        },
         at_ms: change.at_ms,
         by: by.map(str::to_owned),
         trial: trial.cloned(),

@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::terms::BreakerTerms;
 
+/// A half-open breaker for which no job has gone for so many of its pauses is idle.
+const IDLE_PAUSES: u64 = 8;
+/// And for at least so long. Units: milliseconds.
+const IDLE_MIN_MS: u64 = 60 * 60 * 1_000;
+
 /// The phase of a tripped breaker. Units of times: milliseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
@@ -33,6 +38,12 @@ pub struct Trial {
     pub sidecar: String,
     /// The job that went; none before one did.
     pub job: Option<ProbeJob>,
+    /// Whether a worker has the job: its time counts from then on.
+    #[serde(default)]
+    pub is_begun: bool,
+    /// Whether the job got its time a second time, because it waits in its queue.
+    #[serde(default)]
+    pub is_extended: bool,
 }
 
 /// The job that a half-open breaker has let through.
@@ -44,6 +55,9 @@ pub struct ProbeJob {
     pub region: String,
     /// The failures that it had before it was let through.
     pub failures: u64,
+    /// Whether it is bound to some regions, or may be: its id is shown nowhere then.
+    #[serde(default)]
+    pub is_bound: bool,
 }
 
 /// A tripped breaker.
@@ -58,6 +72,9 @@ pub struct Course {
     pub reopened: u64,
     /// Permissions that were given.
     pub trials: u64,
+    /// Since when a permission is out, or sought, and no job has gone; none at other times. Units: milliseconds since the Unix epoch.
+    #[serde(default)]
+    pub idle_from_ms: Option<u64>,
 }
 
 impl Course {
@@ -65,7 +82,7 @@ impl Course {
     #[must_use]
     pub const fn tripped(terms: &BreakerTerms, now_ms: u64) -> Self {
         let phase = Phase::Open { until_ms: now_ms.saturating_add(terms.pause_ms) };
-        Self { phase, pause_ms: terms.pause_ms, reopened: 0, trials: 0 }
+        Self { phase, pause_ms: terms.pause_ms, reopened: 0, trials: 0, idle_from_ms: None }
     }
 
     /// Whether it is closed.
@@ -98,7 +115,8 @@ impl Course {
         }
     }
 
-    /// Time has passed: a pause may be over, and a probe that did not end is given up. `sidecar` names the one that gets the permission with
+    /// Time has passed: a pause may be over, and a probe that did not end is given up. One that no worker has yet gets its time once more, because
+    /// it waits behind others in its queue. `sidecar` names the one that gets the permission with
     /// this number, if there is one. Returns whether anything has changed.
     pub fn pass(&mut self, terms: &BreakerTerms, now_ms: u64, sidecar: impl FnOnce(u64) -> Option<String>) -> bool {
         let is_due = self.until_ms().is_some_and(|until_ms| now_ms >= until_ms);
@@ -106,11 +124,22 @@ impl Course {
         if !is_due && !is_sought {
             return false;
         }
+        if let Phase::HalfOpen { trial: Some(trial), until_ms } = &mut self.phase
+            && trial.job.is_some()
+            && !trial.is_begun
+            && !trial.is_extended
+        {
+            trial.is_extended = true;
+            *until_ms = now_ms.saturating_add(terms.probe_ms);
+            return true;
+        }
         let number = self.trials.saturating_add(1);
-        let trial = sidecar(number).map(|sidecar| Trial { number, sidecar, job: None });
+        let trial =
+            sidecar(number).map(|sidecar| Trial { number, sidecar, job: None, is_begun: false, is_extended: false });
         if trial.is_none() && !is_due {
             return false;
         }
+        self.idle_from_ms = self.idle_from_ms.or(Some(now_ms));
         self.trials = if trial.is_some() { number } else { self.trials };
         self.phase = Phase::HalfOpen { trial, until_ms: now_ms.saturating_add(terms.probe_ms) };
         true
@@ -124,7 +153,26 @@ impl Course {
         }
         trial.job = Some(job);
         *until_ms = now_ms.saturating_add(terms.probe_ms);
+        self.idle_from_ms = None;
         true
+    }
+
+    /// A worker has a job. That of the probe has its whole time from now on. Returns whether that is news.
+    pub fn began(&mut self, terms: &BreakerTerms, job_id: &str, now_ms: u64) -> bool {
+        let Phase::HalfOpen { trial: Some(trial), until_ms } = &mut self.phase else { return false };
+        if trial.is_begun || trial.job.as_ref().is_none_or(|job| job.job_id != job_id) {
+            return false;
+        }
+        trial.is_begun = true;
+        *until_ms = now_ms.saturating_add(terms.probe_ms);
+        true
+    }
+
+    /// Whether no job has gone for a number of its pauses although one may: there is nothing to try.
+    #[must_use]
+    pub fn is_idle(&self, now_ms: u64) -> bool {
+        let wait_ms = self.pause_ms.saturating_mul(IDLE_PAUSES).max(IDLE_MIN_MS);
+        self.is_half_open() && self.idle_from_ms.is_some_and(|from_ms| now_ms.saturating_sub(from_ms) >= wait_ms)
     }
 
     /// A job has ended. Only that of the probe counts: it closes the breaker, or opens it for twice as long.

@@ -18,6 +18,12 @@ pub struct StoppedType {
     /// How long each new job waits at most, from now on, while a probe is looked for or under way. Units: milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
+    /// How long behind the pause a job that is delayed while the breaker is open becomes due, so that the probe goes before it. Units: milliseconds.
+    #[serde(default)]
+    pub behind_ms: u64,
+    /// The time over which such jobs are spread from then on. Units: milliseconds.
+    #[serde(default)]
+    pub spread_ms: u64,
     /// The permission of this sidecar to let one job through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<String>,

@@ -11,7 +11,7 @@ fn terms(ratio: u16, minimum: u64) -> BreakerTerms {
 }
 
 fn job(name: &str) -> ProbeJob {
-    ProbeJob { job_id: name.to_owned(), region: "eu".to_owned(), failures: 0 }
+    ProbeJob { job_id: name.to_owned(), region: "eu".to_owned(), failures: 0, is_bound: false }
 }
 
 fn ends(succeeded: u64, failed: u64) -> EndCounts {
@@ -51,19 +51,42 @@ fn a_probe_that_does_not_end_is_given_up_and_another_sidecar_has_its_turn() {
     assert!(course.pass(&terms, 1_100, |number| Some(format!("s{number}"))));
     assert!(course.went(&terms, 1, job("lost"), 1_500));
     assert!(!course.pass(&terms, 1_900, |_| Some("x".to_owned())), "it has its time from when it went");
-    assert!(course.pass(&terms, 2_000, |number| Some(format!("s{number}"))));
+    assert!(course.pass(&terms, 2_000, |number| Some(format!("s{number}"))), "it waits in its queue: once more");
+    assert_eq!(course.trial().map(|it| it.sidecar.as_str()), Some("s1"));
+    assert!(!course.pass(&terms, 2_400, |_| Some("x".to_owned())));
+    assert!(!course.began(&terms, "other", 2_400) && course.began(&terms, "lost", 2_400));
+    assert!(!course.began(&terms, "lost", 2_450), "it has its time once");
+    assert!(!course.pass(&terms, 2_899, |_| Some("x".to_owned())), "from when a worker has it");
+    assert!(course.pass(&terms, 2_900, |number| Some(format!("s{number}"))));
     assert_eq!(course.trial().map(|it| it.sidecar.as_str()), Some("s2"));
-    assert!(!course.went(&terms, 1, job("late"), 2_001), "an earlier permission is void");
-    assert!(!course.ended(&terms, "lost", true, 2_002), "its job closes nothing");
-    assert!(course.went(&terms, 2, job("b"), 2_003) && !course.went(&terms, 2, job("c"), 2_003), "one job for one");
-    assert!(course.ended(&terms, "b", true, 2_004) && course.is_closed());
+    assert!(!course.went(&terms, 1, job("late"), 2_901), "an earlier permission is void");
+    assert!(!course.ended(&terms, "lost", true, 2_902), "its job closes nothing");
+    assert!(course.went(&terms, 2, job("b"), 2_903) && !course.went(&terms, 2, job("c"), 2_903), "one job for one");
+    assert!(course.ended(&terms, "b", true, 2_904) && course.is_closed());
     assert!(!course.pass(&terms, 9_000, |_| Some("x".to_owned())) && !course.close(), "closed stays closed");
+}
+
+#[test]
+fn a_half_open_breaker_without_a_job_is_idle_after_some_pauses_and_at_least_an_hour() {
+    let terms = terms(5_000, 1);
+    let (hour, another) = (60 * 60 * 1_000, |_| Some("a".to_owned()));
+    let mut course = Course::tripped(&terms, 0);
+    assert!(!course.is_idle(10 * hour), "it is not half-open");
+    assert!(course.pass(&terms, 1_000, another));
+    assert!(course.pass(&terms, 2_000, another), "another permission");
+    assert!(!course.is_idle(hour) && course.is_idle(hour + 1_000), "from the first permission on");
+    assert!(course.went(&terms, 2, job("j"), 3_000) && !course.is_idle(10 * hour));
+    assert!(course.began(&terms, "j", 3_000) && course.pass(&terms, 4_000, another));
+    assert!(!course.is_idle(hour + 3_000) && course.is_idle(hour + 4_000), "the last one did not end");
+    course.pause_ms = hour;
+    assert!(!course.is_idle(8 * hour) && course.is_idle(8 * hour + 4_000));
 }
 
 #[derive(Debug, Clone)]
 enum Happening {
     Time(u64),
     Went(u64, u8),
+    Began(u8),
     Ended(u8, bool),
 }
 
@@ -71,6 +94,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         (0_u64..1_500).prop_map(Happening::Time),
         (0_u64..6, 0_u8..6).prop_map(|(number, job)| Happening::Went(number, job)),
+        (0_u8..6).prop_map(Happening::Began),
         (0_u8..6, any::<bool>()).prop_map(|(job, is_success)| Happening::Ended(job, is_success)),
     ]
 }
@@ -89,13 +113,21 @@ proptest! {
                     if course.pass(&terms, now, |_| Some("a".to_owned())) {
                         // An earlier permission is over by its time, or there was none.
                         prop_assert!(before.until_ms().is_some_and(|until| now >= until));
-                        prop_assert!(course.trial().map(|it| it.number) > out);
+                        let is_extended = |it: &Course| it.trial().is_some_and(|it| it.is_extended);
+                        let is_more_time = is_extended(&course) && !is_extended(&before);
+                        prop_assert!(is_more_time || course.trial().map(|it| it.number) > out);
                         out = course.trial().map(|it| it.number);
                     }
                 }
                 Happening::Went(number, name) => {
                     let is_its = before.trial().is_some_and(|it| it.number == number && it.job.is_none());
                     prop_assert_eq!(course.went(&terms, number, job(&name.to_string()), now), is_its);
+                }
+                Happening::Began(name) => {
+                    let is_its = before.trial().is_some_and(|it| {
+                        !it.is_begun && it.job.as_ref().is_some_and(|job| job.job_id == name.to_string())
+                    });
+                    prop_assert_eq!(course.began(&terms, &name.to_string(), now), is_its);
                 }
                 Happening::Ended(name, is_success) => {
                     let probe = before.trial().and_then(|it| it.job.clone()).map(|it| it.job_id);

@@ -34,7 +34,7 @@ mod withheld;
 
 use std::time::{Duration, Instant};
 
-use crate::net::IncomingBody;
+use bytes::Bytes;
 use http::{Request, Response};
 
 use self::announced::server_schedules;
@@ -45,13 +45,14 @@ use self::slotted::check_bounded;
 use self::stopped::{for_one_job, leave_out_stopped};
 use self::turn::{NAME_BYTES_MAX, are_unconfigured, rules};
 use crate::base::apart;
+use crate::net::IncomingBody;
 use crate::ojs::ErrorDocument;
 use crate::ojs::worker::{FetchReply, FetchRequest};
 use crate::policy::{Pool, QueueAsker};
 use crate::proxy::{
     call::{
         exchange::Exchange,
-        head::{asked_for, read},
+        head::{Head, asked_for, read},
         retrying::{rewritten, unanswered},
     },
     state::{Proxy, Reply, refuse_shard},
@@ -62,6 +63,8 @@ use crate::telemetry::KeptJob as Became;
 /// A region may hold a FETCH back until it has jobs, which takes so many of 25 parts longer than other calls may: 29 s by default,
 /// because SDKs give up at 30 s, and a job that comes later than that is lost to its lease.
 const HOLD_PARTS: u32 = 4;
+/// The call for the one job of a half-open breaker has one of so many parts of the time, because a region may hold it back while other queues have jobs.
+const ONE_JOB_PARTS: u32 = 8;
 /// Answers a FETCH.
 ///
 /// A region that holds the call back for as long as the client waits has no jobs for it, which is answered as such.
@@ -73,7 +76,6 @@ pub(crate) async fn fetch(
     request: Request<IncomingBody>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     let (mut head, body) = read(proxy, exchange, request).await?;
-    let (body, probe) = for_one_job(proxy, body);
     let mut claims = FetchRequest::read(&body, proxy.shared.config.limits.json_depth);
     let mut own = claims.as_ref().ok().and_then(FetchRequest::own_turns);
     if own.is_some() && are_unconfigured(proxy) && apart(|| server_schedules(proxy)).await {
@@ -89,9 +91,6 @@ pub(crate) async fn fetch(
     {
         return Ok(handed_out(exchange, &[]));
     }
-    if probe.is_none() && proxy.shared.breakers.is_on() && !leave_out_stopped(proxy, claims.as_mut()) {
-        return Ok(handed_out(exchange, &[]));
-    }
     if proxy.shared.quotas.active.is_on() {
         check_bounded(proxy, claims.as_ref())?;
     }
@@ -101,6 +100,16 @@ pub(crate) async fn fetch(
         // A call that servers could read in two ways could not be taken for one of queues that have shards.
         let claims = claims.as_ref().map_err(ErrorDocument::from_fault)?;
         claims.queues().try_for_each(|queue| refuse_shard(Some(shards), queue))?;
+    }
+    if proxy.shared.breakers.is_on() {
+        if let Some((_probe, one)) = for_one_job(proxy, claims.as_ref().ok(), &body)
+            && let Some(answered) = Box::pin(one_job(proxy, exchange, &head, &one, pool)).await
+        {
+            return answered;
+        }
+        if !leave_out_stopped(proxy, claims.as_mut()) {
+            return Ok(handed_out(exchange, &[]));
+        }
     }
     // Elsewhere it is judged by the local region only.
     let rules = claims.as_mut().ok().and_then(|claims| rules(proxy, claims, own, pool));
@@ -123,6 +132,45 @@ pub(crate) async fn fetch(
         round.note_left_places();
         round.note_left_slots();
     }
+    ended(proxy, exchange, round, started)
+}
+
+/// Asks for one job of a queue, for a part of the time: the permission of a half-open breaker is for it. None where no job comes, or where a pool or a quota has
+/// no place for it: the other queues are asked then.
+async fn one_job(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    head: &Head,
+    body: &Bytes,
+    pool: Option<&Pool>,
+) -> Option<Result<Response<Reply>, ErrorDocument>> {
+    let claims = FetchRequest::read(body, proxy.shared.config.limits.json_depth).ok()?;
+    let worker_id = claims.worker_id();
+    let worker = worker_id.as_deref().and_then(Workers::name);
+    let left = head.deadline.saturating_duration_since(tokio::time::Instant::now());
+    let deadline = tokio::time::Instant::now() + left / ONE_JOB_PARTS;
+    let head = Head { path: head.path.clone(), headers: head.headers.clone(), deadline };
+    let (class, now, started) = (exchange.matched.class, proxy.shared.registry.clock().now(), Instant::now());
+    let call = Call { class, head, body, claims: Some(&claims), worker, pool, rules: None, now };
+    let mut round = Round::begin(proxy, call);
+    if exchange.client().is_disconnected() || !round.take_places() {
+        return None;
+    }
+    round.take_slots();
+    round.ask_local().await;
+    round.ask_others(exchange.client()).await;
+    round.note_left_places();
+    round.note_left_slots();
+    (!round.jobs.is_empty()).then(|| ended(proxy, exchange, round, started))
+}
+
+/// The answer of a round; the jobs of a vanished worker are kept.
+fn ended(
+    proxy: &Proxy,
+    exchange: &mut Exchange,
+    mut round: Round<'_, '_>,
+    started: Instant,
+) -> Result<Response<Reply>, ErrorDocument> {
     exchange.upstream = started.elapsed();
     if exchange.client().is_disconnected()
         && let Some(claimant) = round.claimant()

@@ -12,6 +12,14 @@ pub fn incident_opened(id: &str, job_type: &str, tenant: Option<&str>, why: &str
     );
 }
 
+/// As many incidents are open as may be: further types and tenants that fail too often are not stopped.
+pub fn incidents_full(most: u64) {
+    error!(
+        target: TARGET, event = "ojs.federation.incidents_full", most,
+        "no further incident is opened: close some of those that are open"
+    );
+}
+
 /// A sidecar may let one of these jobs through.
 pub fn incident_probed(id: &str, job_type: &str, tenant: Option<&str>, sidecar: &str) {
     info!(

@@ -1,6 +1,9 @@
 //! Breakers of job types at a hub: the jobs of one tenant that fail are stopped, and nobody else's. Judged by the jobs that reach the region, by
 //! the queues of its FETCH calls, and by the receiver of the messages.
 
+mod queues;
+mod removed;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -246,58 +249,6 @@ async fn a_type_that_fails_is_stopped_for_its_tenant_alone_until_one_job_succeed
     assert_eq!(figure(&hub, "ojs_hub_incidents_open").await, "0");
     assert_eq!(figure(&hub, "ojs_hub_breaker_trips_total").await, "1");
     assert_eq!(incidents(&stage, "open").await.len(), 0);
-}
-
-/// The queues that the FETCH calls to the region have named since the last look.
-fn asked(federation: &Stage) -> Vec<Vec<String>> {
-    let record = federation.regions[0].record();
-    let calls = record.requests_to(FETCH);
-    record.clear();
-    let queues = |body: &[u8]| serde_json::from_slice::<Value>(body).unwrap()["queues"].clone();
-    calls.iter().map(|it| serde_json::from_value(queues(&it.body)).unwrap()).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_queue_of_a_stopped_type_alone_gives_one_job_over_the_kill_of_the_hub() {
-    let (mut stage, receiver) = (HubStage::new(""), Receiver::start().await);
-    stage.set_more(&settings("tenant: acme, queues: [mails]", &receiver.url));
-    let mut hub = stage.run().await;
-    let federation = federation(&stage).await;
-    let one = sidecar(&stage, &federation, "one", &[]).await;
-    for _ in 0..4 {
-        let (id, _) = enqueued(&federation, &one, job("mail.send", "acme", "mails")).await;
-        ended(&one, "mails", &id, "nack").await;
-    }
-    let id = only(&stage, "open").await["id"].clone();
-    hub.kill();
-    let hub = stage.again(0).await;
-    stage.follows("one").await;
-    assert_eq!(only(&stage, "open").await["id"], id, "the record has it");
-    asked(&federation);
-    // Left out, or the one job of the permission: never the two queues together.
-    let mut came = Vec::new();
-    eventually("one job comes", async || {
-        came.extend(fetched(&one, &["mails", "other"]).await);
-        !came.is_empty()
-    })
-    .await;
-    for _ in 0..3 {
-        came.extend(fetched(&one, &["mails", "other"]).await);
-    }
-    assert_eq!(came.len(), 1, "{came:?}");
-    for queues in asked(&federation) {
-        assert!(queues == ["other"] || queues == ["mails"], "{queues:?}");
-    }
-    says(&one, "ack", &came[0]).await;
-    assert_eq!(only(&stage, "closed").await["id"], id);
-    eventually("both queues are asked for again", async || {
-        fetched(&one, &["mails", "other"]).await;
-        asked(&federation).iter().any(|queues| queues == &["mails", "other"])
-    })
-    .await;
-    // The killed hub may have begun to add it.
-    eventually("the trail has both rows", async || rows(&stage).await.len() == 2).await;
-    drop(hub);
 }
 
 #[tokio::test(flavor = "multi_thread")]

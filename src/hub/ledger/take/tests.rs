@@ -129,4 +129,8 @@ fn a_probe_whose_failure_is_heard_of_first_has_failed_since_it_went() {
     }
     let probes: Vec<_> = adding.seen.iter().filter(|it| it.trial.is_some()).map(|it| it.job.failures).collect();
     assert_eq!(probes, [0, 0], "also where it is reported again");
+    let of_another = Reported { trial: Some("i/2".to_owned()), ..on(fact("j", ChangeKind::Created, 0, 50)) };
+    adding.add(&of_another, Some("pod:1"));
+    assert_eq!(adding.seen.last().map(|it| it.job.failures), Some(1), "an earlier job is the answer to its enqueue");
+    assert!(adding.seen.iter().all(|it| !it.job.is_bound || it.job_type.is_none()));
 }

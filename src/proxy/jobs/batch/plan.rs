@@ -295,6 +295,7 @@ impl<'p, 'b> Planner<'p, 'b> {
         room: usize,
     ) -> Result<(Vec<Splices>, Vec<Sent>, Vec<Member>, Vec<(usize, TakenToken)>), ErrorDocument> {
         let (mut splices, mut sent, mut told, mut tokens) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut probes = Vec::new();
         let jobs = members.iter().filter_map(|&member| Some((member, self.batch.jobs.get(member)?)));
         for (place, (member, job)) in jobs.enumerate() {
             // Regions that remember the call by a key refuse the key with another body.
@@ -303,13 +304,15 @@ impl<'p, 'b> Planner<'p, 'b> {
                 return Err(refusal.with("index", member));
             }
             let notes = Some(&mut told).filter(|_| place < room);
-            // Of a batch that fails, the permission is not given back: it ends by its time.
-            quota.iter().filter_map(|quota| quota.probe.as_ref()).for_each(Probe::sent);
             let (edits, data) = self.stamp_one(&job.envelope, decision, quota.as_deref(), notes);
             splices.push(edits);
             sent.push(data);
-            tokens.extend(quota.and_then(|quota| Some((place, quota.token?))));
+            let (token, probe) = quota.map_or((None, None), |quota| (quota.token, quota.probe));
+            tokens.extend(token.map(|token| (place, token)));
+            probes.extend(probe);
         }
+        // Of a batch that fails from here on, the permission is not given back: it ends by its time.
+        probes.iter().for_each(Probe::sent);
         Ok((splices, sent, told, tokens))
     }
 

@@ -6,16 +6,19 @@ use crate::ojs::worker::FetchRequest;
 use crate::proxy::state::Proxy;
 use crate::region::FetchProbe;
 
-/// The body of a FETCH: that of the client, or for one job of a stopped queue where this sidecar has the permission.
-pub(super) fn for_one_job(proxy: &Proxy, body: Bytes) -> (Bytes, Option<FetchProbe>) {
-    if !proxy.shared.breakers.is_on() {
-        return (body, None);
-    }
-    let Ok(claims) = FetchRequest::read(&body, proxy.shared.config.limits.json_depth) else { return (body, None) };
-    let Some(probe) = proxy.shared.breakers.take_for_fetch(claims.queues()) else { return (body, None) };
-    let pieces = claims.part(&body, 1, |queue| queue == probe.queue());
+/// The body of a call for one job of a stopped queue of a FETCH, where this sidecar has the permission; it is given back with the probe, unless a
+/// job has come.
+pub(super) fn for_one_job(
+    proxy: &Proxy,
+    claims: Option<&FetchRequest<'_>>,
+    body: &Bytes,
+) -> Option<(FetchProbe, Bytes)> {
+    let now_ms = proxy.shared.registry.clock().unix_ms();
+    let claims = claims?;
+    let probe = proxy.shared.breakers.take_for_fetch(claims.queues(), now_ms)?;
+    let pieces = claims.part(body, 1, |queue| queue == probe.queue());
     let one: Vec<u8> = pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
-    (one.into(), Some(probe))
+    Some((probe, one.into()))
 }
 
 /// Leaves the queues of stopped types out of a FETCH. Returns whether something is left to ask for, as for paused queues.
