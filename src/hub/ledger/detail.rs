@@ -83,6 +83,8 @@ struct Lease {
     until: Option<String>,
     extensions: u32,
     end: Option<(Step, String)>,
+    /// Whether an event showed it first.
+    is_observed: bool,
 }
 
 /// The leases, in order, each with its end. `until_ms`: when the last one ends, where it is not over. One that a later lease has followed without an end has timed out, as has one whose time is over.
@@ -100,9 +102,10 @@ fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> 
         match of_lease {
             Some(lease_ms) if is_begin || is_end => {
                 // The events of a region and its answers to a sidecar may differ by some milliseconds.
-                let near = leases.range(lease_ms.saturating_sub(NEAR_MS)..=lease_ms.saturating_add(NEAR_MS)).next();
-                let known = near.map_or(lease_ms, |(began_ms, _)| *began_ms);
-                let lease = leases.entry(known).or_default();
+                let is_observed = row.observed_by.is_some();
+                let mut near = leases.range(lease_ms.saturating_sub(NEAR_MS)..=lease_ms.saturating_add(NEAR_MS));
+                let other = near.find(|(_, lease)| lease.is_observed != is_observed).map(|(began_ms, _)| *began_ms);
+                let lease = leases.entry(other.unwrap_or(lease_ms)).or_insert(Lease { is_observed, ..Lease::default() });
                 lease.worker = row.worker.or(lease.worker.take());
                 lease.until = row.lease_until.max(lease.until.take());
                 lease.extensions += u32::from(row.event == Step::Extended);
