@@ -87,7 +87,7 @@ impl Slotting {
         self.follow();
         let all = self.all.borrow();
         for it in all.iter() {
-            let presses = it.places.look(now) | it.active.slots.lacks_lease();
+            let presses = it.places.look(now) | it.active.slots.lacks_lease(now);
             it.is_due.set(presses || it.next.get().is_none_or(|next| next <= now));
         }
         all.iter().any(|it| it.is_due.get())
@@ -98,7 +98,7 @@ impl Slotting {
         let ask = |it: &Slotted| {
             // Until an answer says when to ask again, the request counts as failed.
             it.next.set(Some(now + FAILED_WAIT));
-            it.said_ms.set(it.active.slots.longest_ms());
+            it.said_ms.set(it.active.slots.longest_ms(now));
             let places = it.places.ask(now);
             let held = self.journal.with_places(&it.active.key, |taken| taken.held);
             PoolPlaces {

@@ -83,12 +83,6 @@ impl Journal {
         Some((lease.place.as_ref()?.pool.clone()?, lease.visibility))
     }
 
-    /// The key of the quota that counts a job among the active ones; none where none does.
-    #[must_use]
-    pub fn slot_of(&self, job_id: &str) -> Option<Arc<str>> {
-        self.inner.leases.lock().find(job_id)?.place.as_ref()?.slot.clone()
-    }
-
     /// A job has ended otherwise than by its worker, which holds its place no longer.
     pub fn free_place(&self, job_id: &str) {
         self.with_leases(|all| {

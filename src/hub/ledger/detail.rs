@@ -105,7 +105,8 @@ fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> 
                 let is_observed = row.observed_by.is_some();
                 let mut near = leases.range(lease_ms.saturating_sub(NEAR_MS)..=lease_ms.saturating_add(NEAR_MS));
                 let other = near.find(|(_, lease)| lease.is_observed != is_observed).map(|(began_ms, _)| *began_ms);
-                let lease = leases.entry(other.unwrap_or(lease_ms)).or_insert(Lease { is_observed, ..Lease::default() });
+                let lease =
+                    leases.entry(other.unwrap_or(lease_ms)).or_insert(Lease { is_observed, ..Lease::default() });
                 lease.worker = row.worker.or(lease.worker.take());
                 lease.until = row.lease_until.max(lease.until.take());
                 lease.extensions += u32::from(row.event == Step::Extended);

@@ -13,17 +13,48 @@ use crate::policy::quota::{ANY, OnHubLoss, Quota};
 /// Between two lines of the log about queues that are left out for one quota.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
+/// How long each of two windows lasts in which the longest lease is looked for: one FETCH with a long lease counts for two hours at most.
+const WINDOW: Duration = Duration::from_secs(3600);
+/// A grant that ends sooner has no slots, because a FETCH that takes one has to end before it.
+const ENDING: Duration = Duration::from_secs(1);
+/// A quota whose slots were left over by full answers so often, and for so long, has no jobs that its workers come to.
+const VAIN: (u32, Duration) = (3, Duration::from_secs(1));
+
+/// The longest lease of the last hour or two. Units: milliseconds.
+#[derive(Debug, Default)]
+struct Longest {
+    began: Option<Instant>,
+    this: u64,
+    last: u64,
+}
+
+impl Longest {
+    /// The longest one at a moment, and that of `ms` from then on.
+    fn at(&mut self, ms: u64, now: Instant) -> u64 {
+        let age = self.began.map(|began| now.saturating_duration_since(began));
+        if age.is_none_or(|age| age >= WINDOW) {
+            let is_next = age.is_some_and(|age| age < 2 * WINDOW);
+            (self.last, self.this) = (if is_next { self.this } else { 0 }, 0);
+            self.began = Some(now);
+        }
+        self.this = self.this.max(ms);
+        self.this.max(self.last)
+    }
+}
+
 /// The slots of one quota at this sidecar; shared by all threads, and kept while the numbers of the quota change.
 #[derive(Debug, Default)]
 pub struct Slots {
     /// The granted slots in place of the places of a pool.
     pub grant: Arc<PoolGrant>,
-    /// The longest lease that a worker has asked for. Units: milliseconds.
-    asked_ms: AtomicU64,
+    /// The longest lease that workers have asked for.
+    asked: Mutex<Longest>,
     /// The longest lease that the hub counts for a killed sidecar. Units: milliseconds.
     known_ms: AtomicU64,
     /// When the log has last said that queues are left out, and how many FETCHes have lacked one since.
     said: Mutex<(Option<Instant>, u64)>,
+    /// Since when full answers of regions have brought no job of it, and how many.
+    vain: Mutex<(Option<Instant>, u32)>,
 }
 
 /// A quota that bounds the active jobs, with its slots.
@@ -50,15 +81,15 @@ pub enum NoSlot {
 
 impl Slots {
     /// A worker asks for jobs with such a lease, or has extended some by it. Returns whether the hub counts it.
-    pub fn note_lease(&self, lease: Duration) -> bool {
+    pub fn note_lease(&self, lease: Duration, now: Instant) -> bool {
         let ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        self.asked_ms.fetch_max(ms, Relaxed);
+        self.asked.lock().at(ms, now);
         self.known_ms.load(Relaxed) >= ms
     }
 
-    /// The longest lease that a worker has asked for. Units: milliseconds.
-    pub fn longest_ms(&self) -> u64 {
-        self.asked_ms.load(Relaxed)
+    /// The longest lease that workers have asked for in the last hour; one of the hour before may count, too. Units: milliseconds.
+    pub fn longest_ms(&self, now: Instant) -> u64 {
+        self.asked.lock().at(0, now)
     }
 
     /// The hub counts leases that long. Units: milliseconds.
@@ -68,8 +99,22 @@ impl Slots {
 
     /// Whether the hub is to hear of a longer lease.
     #[must_use]
-    pub fn lacks_lease(&self) -> bool {
-        self.asked_ms.load(Relaxed) > self.known_ms.load(Relaxed)
+    pub fn lacks_lease(&self, now: Instant) -> bool {
+        self.longest_ms(now) > self.known_ms.load(Relaxed)
+    }
+
+    /// Its jobs have come.
+    pub fn came(&self) {
+        *self.vain.lock() = (None, 0);
+    }
+
+    /// A region has answered with as many jobs as were asked for, of other queues only. Returns whether that was so in all calls of some time, so that its slots are
+    /// better with others.
+    pub fn note_vain(&self, now: Instant) -> bool {
+        let mut vain = self.vain.lock();
+        let since = *vain.0.get_or_insert(now);
+        vain.1 = vain.1.saturating_add(1);
+        vain.1 >= VAIN.0 && now.saturating_duration_since(since) >= VAIN.1
     }
 
     /// A FETCH has found no slot. Returns how many have since the last line, where the next one is due.
@@ -86,9 +131,10 @@ impl ActiveQuota {
     #[must_use]
     pub fn bound(&self, lease: Duration, now: Instant) -> (u64, NoSlot) {
         let most = self.quota.max_active.unwrap_or(u64::MAX);
-        let is_known = self.slots.note_lease(lease);
+        let is_known = self.slots.note_lease(lease, now);
         let grant = self.slots.grant.grant();
         match grant.ends(now) {
+            Some(ends) if ends.saturating_duration_since(now) < ENDING => (0, NoSlot::NoGrant),
             Some(_) if !is_known => (0, NoSlot::LongLease),
             Some(_) => (grant.calls(now).min(most), NoSlot::Full),
             None if self.quota.on_hub_loss == OnHubLoss::Local => {
@@ -138,10 +184,10 @@ impl ActiveTable {
         self.all.iter().find(|it| *it.key == *key)
     }
 
-    /// Whether some queue is bounded by one of them.
+    /// Whether a sidecar is to keep some queue to one of them. `has_shards`: whether it has queues with shards.
     #[must_use]
-    pub fn bounds(&self) -> bool {
-        !self.by_queue.is_empty() || !self.tenants.is_empty()
+    pub fn bounds(&self, has_shards: bool) -> bool {
+        !self.by_queue.is_empty() || (has_shards && !self.tenants.is_empty())
     }
 
     /// The quota that a queue holds the jobs of alone.
@@ -190,7 +236,7 @@ mod tests {
         let all = [quota("a", ANY, &["q"]), quota(ANY, "mail", &[]), quota("a", "mail", &[]), quota("b", ANY, &[])];
         let table = ActiveTable::new(&all, &ActiveTable::default());
         assert_eq!(table.of_queue("q").map(|it| &it.quota), Some(&all[0]));
-        assert!(table.of_queue("p").is_none() && table.bounds());
+        assert!(table.of_queue("p").is_none() && table.bounds(false));
         let of = |tenant, job_type| table.of_job(tenant, Some(job_type)).map(|it| it.quota.clone());
         assert_eq!(of(Some("a"), "mail"), Some(all[2].clone()));
         assert_eq!(of(Some("a"), "x"), Some(all[0].clone()));
@@ -199,7 +245,9 @@ mod tests {
         assert_eq!(table.of_tenants().map(|it| it.quota.tenant.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         let fewer = ActiveTable::new(&all[..1], &table);
         assert!(Arc::ptr_eq(&fewer.get("a\t*").unwrap().slots, &table.get("a\t*").unwrap().slots));
-        assert!(!ActiveTable::new(&all[1..3], &table).bounds());
+        assert!(!ActiveTable::new(&all[1..3], &table).bounds(true));
+        let of_tenants = ActiveTable::new(&all[3..], &table);
+        assert!(of_tenants.bounds(true) && !of_tenants.bounds(false), "a tenant is bounded in shards only");
     }
 
     #[test]
@@ -209,12 +257,39 @@ mod tests {
         let (lease, end) = (Duration::from_secs(30), now + Duration::from_secs(30));
         assert_eq!(it.bound(lease, now), (2, NoSlot::Full), "without a grant");
         it.slots.grant.grant().take(9, end);
-        assert!(it.slots.lacks_lease());
+        assert!(it.slots.lacks_lease(now));
         assert_eq!(it.bound(lease, now), (0, NoSlot::LongLease));
-        it.slots.set_known(it.slots.longest_ms());
+        it.slots.set_known(it.slots.longest_ms(now));
         assert_eq!(it.bound(lease, now), (3, NoSlot::Full), "more than the quota");
         it.slots.grant.grant().take(1, end);
         assert_eq!((it.bound(lease, now).0, it.bound(2 * lease, now).0, it.bound(lease, end).0), (1, 0, 2));
+        let (last, soon) = (end - ENDING, Duration::from_millis(1));
+        assert_eq!((it.bound(lease, last).0, it.bound(lease, last + soon)), (1, (0, NoSlot::NoGrant)), "it is ending");
+    }
+
+    #[test]
+    fn a_long_lease_counts_for_an_hour_or_two_and_no_longer() {
+        let (slots, now) = (Slots::default(), Instant::now());
+        let (day, short) = (24 * WINDOW, Duration::from_secs(30));
+        slots.note_lease(day, now);
+        slots.set_known(slots.longest_ms(now));
+        assert!(slots.note_lease(day, now) && !slots.lacks_lease(now));
+        slots.note_lease(short, now + WINDOW);
+        assert_eq!(slots.longest_ms(now + 2 * WINDOW - Duration::from_millis(1)), 86_400_000, "it may still be in use");
+        assert_eq!(slots.longest_ms(now + 2 * WINDOW), 30_000);
+        assert_eq!(slots.longest_ms(now + 5 * WINDOW), 0, "no worker has asked for long");
+        slots.set_known(0);
+        assert!(!slots.note_lease(short, now + 5 * WINDOW) && slots.lacks_lease(now + 5 * WINDOW));
+    }
+
+    #[test]
+    fn slots_that_full_answers_leave_over_for_a_second_are_in_vain() {
+        let (slots, now) = (Slots::default(), Instant::now());
+        let calls = |at: Instant| [(); 3].map(|()| slots.note_vain(at));
+        assert_eq!(calls(now), [false; 3], "not for long enough");
+        assert!(slots.note_vain(now + VAIN.1));
+        slots.came();
+        assert_eq!((slots.note_vain(now), calls(now + VAIN.1)), (false, [false, true, true]), "not often enough");
     }
 
     #[test]

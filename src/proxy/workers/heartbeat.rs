@@ -312,19 +312,22 @@ fn extended(proxy: &Proxy, index: RegionIndex, said: &Insisted, visibility: Opti
     if let Some(beaten) = said.yes().and_then(|answer| HeartbeatReply::read(&answer.body)) {
         let region = &proxy.region(index).id;
         proxy.shared.journal.extend_leases(region, beaten.extended(), visibility);
-        if let Some(visibility) = visibility.filter(|_| proxy.shared.quotas.active.is_on()) {
+        if proxy.shared.quotas.active.is_on() {
             note_leases(proxy, beaten.extended(), visibility);
         }
         beaten.extended().for_each(|id| proxy.shared.saw(ChangeKind::Extended, id, region, None));
     }
 }
 
-/// The hub is to count leases that long for the quotas of these jobs.
+/// The hub is to count leases that long for the quotas of these jobs: `visibility`, or that of their FETCH.
 #[cold]
-fn note_leases<'i>(proxy: &Proxy, ids: impl Iterator<Item = &'i str>, visibility: Duration) {
-    let table = proxy.shared.quotas.active.table();
-    for active in ids.filter_map(|id| table.get(&proxy.shared.journal.slot_of(id)?).cloned()) {
-        active.slots.note_lease(visibility.min(LEASE_MAX));
+fn note_leases<'i>(proxy: &Proxy, ids: impl Iterator<Item = &'i str>, visibility: Option<Duration>) {
+    let (table, now) = (proxy.shared.quotas.active.table(), proxy.shared.registry.clock().now());
+    for lease in ids.filter_map(|id| proxy.shared.journal.lease_of(id)) {
+        let slot = lease.place.and_then(|place| place.slot);
+        if let Some(active) = slot.and_then(|key| table.get(&key)) {
+            active.slots.note_lease(visibility.unwrap_or(lease.visibility).min(LEASE_MAX), now);
+        }
     }
 }
 

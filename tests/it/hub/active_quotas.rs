@@ -1,6 +1,8 @@
 //! Quotas that bound the jobs which are active at once: the sidecars keep to them together, through kills of the hub and of sidecars. Judged by the
 //! active jobs in the region.
 
+mod mixed;
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -45,6 +45,13 @@ impl Hub {
         (tokens, slots)
     }
 
+    /// Until when it counts the slots of a sidecar for it, of a tenant's quota, without another request.
+    pub fn counts_until(&self, sidecar: usize, tenant: &str) -> u64 {
+        let of = self.holders.iter().filter(|(pool, _)| pool.split('\t').next() == Some(tenant));
+        let holders = of.flat_map(|(_, holders)| holders.iter());
+        holders.filter(|it| it.sidecar == sidecar.to_string()).map(|it| it.ends_ms).max().unwrap_or_default()
+    }
+
     fn grant(&mut self, request: &Request, tokens: &QuotaTokens, now_ms: u64) -> QuotaAnswer {
         let QuotaTokens { quota, sequence, answered, left, dropped, wants, needs, later, wants_later } = tokens.clone();
         let rate = self.quotas.iter().find(|it| it.key() == quota).unwrap().rate();

@@ -1,7 +1,8 @@
-//! Quotas over simulated time: a hundred sidecars, the program's own pure core and its part that asks the hub, and a hub that comes and goes.
+//! Quotas over simulated time: a hundred sidecars, the program's own pure core and its part that asks the hub, and a hub that comes and goes. Sidecars are
+//! killed, with or without their workers, and one after the other is cut off alone; answers of the region are lost, and leases are of several lengths.
 //!
 //! `QUOTA_SIM_SEED=n cargo test --test sim quotas` replays one seed; `QUOTA_SIM_SEEDS=n` runs another number of seeds than 2, and
-//! `QUOTA_SIM_SECONDS=n` longer ones, such as 9000 for some hours.
+//! `QUOTA_SIM_SECONDS=n` longer ones, such as 7200 for two hours.
 
 mod hub;
 mod judge;
@@ -16,6 +17,8 @@ use run::Run;
 const SEEDS: u64 = 2;
 /// How long each run lasts. Stretches of any length are judged, and an hour of one quota is spent at once. Units: seconds.
 const LASTS_S: u64 = 300;
+/// By how much longer, for the quiet end of a run: the jobs that are due at its beginning are done at its end. Units: seconds.
+const QUIET_S: u64 = 300;
 /// Tenants, the first ones of which have quotas.
 pub const TENANTS: usize = 20;
 pub const SIDECARS: usize = 100;
@@ -31,6 +34,10 @@ pub enum Sabotage {
     ForgetsLeases,
     /// A delayed job is stored for now.
     ForgetsTimes,
+    /// A sidecar keeps the slots of jobs that have ended.
+    KeepsSlots,
+    /// No FETCH finds a slot.
+    GrantsNone,
 }
 
 fn quota(tenant: usize, max_per_hour: u64, max_active: Option<u64>) -> Quota {
@@ -58,8 +65,8 @@ pub fn name(tenant: usize) -> String {
 pub fn quotas() -> Vec<Quota> {
     // An hour of it is spent at once.
     let at_once = Quota { burst: 120, ..quota(0, 120, None) };
-    let delay = Quota { over_limit: OverLimit::Delay, ..quota(1, 1_200, Some(4)) };
-    let no_hub = Quota { on_hub_loss: OnHubLoss::Refuse, ..quota(2, 0, Some(40)) };
+    let delay = Quota { over_limit: OverLimit::Delay, ..quota(1, 240, Some(2)) };
+    let no_hub = Quota { on_hub_loss: OnHubLoss::Refuse, ..quota(2, 0, Some(20)) };
     let of_type = Quota { tenant: ANY.to_owned(), job_type: "report".to_owned(), ..quota(0, 1_800, None) };
     let of_type = Quota { over_limit: OverLimit::Delay, ..of_type };
     vec![at_once, delay, no_hub, quota(3, 0, Some(3)), of_type]
@@ -73,7 +80,7 @@ fn no_tenant_is_above_its_quota_with_a_hundred_sidecars_and_a_hub_that_comes_and
     };
     let lasts = crate::number("QUOTA_SIM_SECONDS").unwrap_or(LASTS_S);
     for part in seeds.chunks(2) {
-        let play = |seed: &u64| (*seed, Run::new(*seed, None).play(lasts));
+        let play = |seed: &u64| (*seed, Run::new(*seed, None).play(lasts, QUIET_S));
         let played: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = part.iter().map(|seed| scope.spawn(move || play(seed))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -87,20 +94,23 @@ fn no_tenant_is_above_its_quota_with_a_hundred_sidecars_and_a_hub_that_comes_and
 
 #[test]
 fn a_seed_of_quotas_replays_exactly() {
-    let play = || Run::new(7, None).play(60).figures;
+    let play = || Run::new(7, None).play(60, 0).figures;
     assert_eq!(play(), play());
 }
 
 #[test]
 fn a_core_of_quotas_that_breaks_a_promise_is_caught() {
-    for (sabotage, word) in [
-        (Sabotage::ForgetsRecord, "in an hour"),
-        (Sabotage::ForgetsRecord, "active"),
-        (Sabotage::GivesBackTwice, "bucket"),
-        (Sabotage::ForgetsLeases, "active"),
-        (Sabotage::ForgetsTimes, "bucket"),
+    for (sabotage, lasts, words) in [
+        (Sabotage::ForgetsRecord, (300, 0), &["in an hour", "above: tenant"][..]),
+        (Sabotage::GivesBackTwice, (300, 0), &["in an hour"]),
+        (Sabotage::ForgetsLeases, (120, 0), &["above: tenant"]),
+        (Sabotage::ForgetsTimes, (120, 0), &["bucket"]),
+        (Sabotage::KeepsSlots, (120, QUIET_S), &["undone"]),
+        (Sabotage::GrantsNone, (60, 60), &["unreached", "undone"]),
     ] {
-        let judged = Run::new(1, Some(sabotage)).play(300);
-        assert!(judged.broken.iter().any(|it| it.contains(word)), "{sabotage:?}: {:?}", judged.broken);
+        let judged = Run::new(1, Some(sabotage)).play(lasts.0, lasts.1);
+        for word in words {
+            assert!(judged.broken.iter().any(|it| it.contains(word)), "{sabotage:?}: {:?}", judged.broken);
+        }
     }
 }

@@ -18,18 +18,27 @@ use super::{SIDECARS, Sabotage, TENANTS, name, quotas};
 const BEGIN_MS: u64 = 1_800_000_000_000;
 const STEP_MS: u64 = 1_000;
 /// Jobs that arrive in a step, of all tenants.
-const ARRIVALS: u64 = 14;
+const ARRIVALS: u64 = 10;
+/// The leases that workers ask for. Units: milliseconds.
+const LEASES_MS: [u64; 3] = [10_000, 30_000, 60_000];
 /// Sidecars with producers of a tenant; workers are at all.
 const HOMES: u64 = 6;
 /// A sidecar says so long after the loss that no hub can be reached.
 const LOST_AFTER_MS: u64 = 3_000;
 
 /// A job that a worker works on.
+#[derive(Clone, Copy)]
 struct Work {
     sidecar: usize,
-    /// Of the process; the workers of a killed sidecar end with it.
+    /// Of the process.
     run: u64,
-    job: usize,
+    /// The job, and which lease of it this is.
+    job: (usize, u64),
+    lease_ms: u64,
+    /// When it ends.
+    ends_ms: u64,
+    /// When its worker sends the next heartbeat, where it sends some.
+    beats_ms: Option<u64>,
 }
 
 pub struct Run {
@@ -43,8 +52,14 @@ pub struct Run {
     /// When the hub is killed, or comes back.
     turns_ms: u64,
     sidecars: Vec<(Sidecar, u64)>,
+    /// The sidecar that alone reaches no hub, and until when; and when the next one begins to.
+    cut: Option<(usize, u64)>,
+    cuts_ms: u64,
+    is_quiet: bool,
     region: Region,
     work: BTreeMap<u64, Vec<Work>>,
+    /// Those whose workers send heartbeats.
+    long: Vec<Work>,
     late: Vec<(u64, Request)>,
     judge: Judge,
     now_ms: u64,
@@ -65,8 +80,12 @@ impl Run {
             quotas,
             turns_ms: BEGIN_MS + 40_000,
             sidecars: Vec::new(),
+            cut: None,
+            cuts_ms: BEGIN_MS + 60_000,
+            is_quiet: false,
             region: Region::new(),
             work: BTreeMap::new(),
+            long: Vec::new(),
             late: Vec::new(),
             judge: Judge::default(),
             now_ms: BEGIN_MS,
@@ -82,21 +101,44 @@ impl Run {
         sidecar
     }
 
-    pub fn play(mut self, seconds: u64) -> Judged {
-        for _ in 0..seconds {
+    /// So many seconds, and a quiet end: without further jobs, kills, or losses of the hub.
+    pub fn play(mut self, seconds: u64, quiet: u64) -> Judged {
+        for second in 0..seconds + quiet {
             self.time.advance(Duration::from_millis(STEP_MS));
             self.now_ms += STEP_MS;
-            self.turn_hub();
-            if self.draw.below(15) == 0 {
-                self.kill_a_sidecar();
+            self.is_quiet = second >= seconds;
+            if self.is_quiet {
+                (self.hub.is_up, self.cut) = (true, None);
+            } else {
+                self.turn_hub();
+                self.cut_one_off();
+                if self.draw.below(15) == 0 {
+                    self.kill_a_sidecar();
+                }
+                self.arrive();
             }
             self.carry_out_late();
             self.ask();
-            self.arrive();
+            self.beat();
             self.end_work();
             self.fetch();
         }
-        self.judge.end(&self.region, &self.quotas, self.now_ms)
+        let quiet_ms = (quiet > 0).then_some(self.now_ms - quiet * 1_000);
+        self.judge.end(&self.region, &self.quotas, (quiet_ms, self.now_ms))
+    }
+
+    /// One sidecar after the other reaches no hub for longer than its grant, preferably one whose workers send heartbeats.
+    fn cut_one_off(&mut self) {
+        if self.cut.is_some_and(|(_, until)| until <= self.now_ms) {
+            (self.cut, self.cuts_ms) = (None, self.now_ms + 20_000);
+        }
+        if self.cut.is_none() && self.cuts_ms <= self.now_ms {
+            let any = self.draw.below(SIDECARS as u64) as usize;
+            let quotas = &self.quotas;
+            let bounds = |tenant: usize| quotas.iter().any(|it| it.max_active.is_some() && it.tenant == name(tenant));
+            let at = self.long.iter().find(|it| bounds(self.region.jobs[it.job.0].tenant)).map_or(any, |it| it.sidecar);
+            self.cut = Some((at, self.now_ms + 70_000 + 1_000 * self.draw.below(80)));
+        }
     }
 
     fn now(&self) -> Instant {
@@ -120,7 +162,7 @@ impl Run {
         }
     }
 
-    /// kill -9, with its workers; another process begins in its place.
+    /// kill -9, with some of its workers; another process begins in its place.
     fn kill_a_sidecar(&mut self) {
         let at = self.draw.below(SIDECARS as u64) as usize;
         let run = self.sidecars[at].1 + 1;
@@ -140,14 +182,15 @@ impl Run {
         let (now, now_ms) = (self.now(), self.now_ms);
         for at in 0..SIDECARS {
             let connects = self.draw.below(6) == 0;
+            let is_reached = self.hub.is_up && self.cut.is_none_or(|(cut, _)| cut != at);
             let it = &mut self.sidecars[at].0;
-            match (self.hub.is_up, it.follows) {
+            match (is_reached, it.follows) {
                 (true, false) if connects => it.follow(&self.quotas),
                 (false, true) => it.lose(now_ms),
                 _ => {}
             }
             if !it.follows {
-                if it.lost_ms.is_none_or(|lost| lost + LOST_AFTER_MS <= now_ms) && !self.hub.is_up {
+                if it.lost_ms.is_none_or(|lost| lost + LOST_AFTER_MS <= now_ms) && !is_reached {
                     it.hub_lost(now);
                 }
                 continue;
@@ -175,9 +218,12 @@ impl Run {
 
     fn arrive(&mut self) {
         for _ in 0..ARRIVALS {
-            // A tenant with a quota has more of them.
-            let among = if self.draw.below(3) == 0 { TENANTS } else { 4 };
-            let tenant = self.draw.below(among as u64) as usize;
+            // Tenants whose jobs are refused or delayed have the most of them, and those with slots no more than they can do.
+            let tenant = match self.draw.below(6) {
+                0..3 => self.draw.below(2) as usize,
+                3 => 2,
+                _ => self.draw.below(TENANTS as u64) as usize,
+            };
             // The producers of a tenant are at some sidecars.
             let at = (tenant * 31 + 17 * self.draw.below(HOMES) as usize) % SIDECARS;
             let is_report = self.draw.below(4) == 0;
@@ -205,37 +251,69 @@ impl Run {
         }
     }
 
+    /// Workers of long jobs send heartbeats, by their own sidecars.
+    fn beat(&mut self) {
+        let now_ms = self.now_ms;
+        for at in 0..self.long.len() {
+            let Some(it) = self.long.get_mut(at).filter(|it| it.beats_ms.is_some_and(|at| at <= now_ms)) else {
+                continue;
+            };
+            it.beats_ms = Some(now_ms + it.lease_ms / 3);
+            let (sidecar, run) = &self.sidecars[it.sidecar];
+            if *run == it.run && self.region.extend(it.job, now_ms, it.lease_ms) {
+                sidecar.extend(it.job.0, it.lease_ms);
+                // The documents except jobs that a sidecar keeps alive that alone is cut off, for longer than the hub counts them.
+                let is_cut = self.cut.is_some_and(|(cut, _)| cut == it.sidecar);
+                let tenant = name(self.region.jobs[it.job.0].tenant);
+                let is_beyond = now_ms + it.lease_ms > self.hub.counts_until(it.sidecar, &tenant);
+                self.region.jobs[it.job.0].is_excepted |= is_cut && is_beyond;
+            }
+        }
+        self.long.retain(|it| it.ends_ms > now_ms);
+    }
+
     /// Workers end their jobs: most acknowledge them, by their own sidecar or by another one.
     fn end_work(&mut self) {
         let later = self.work.split_off(&(self.now_ms + 1));
         for work in std::mem::replace(&mut self.work, later).into_values().flatten() {
             let (sidecar, run) = &self.sidecars[work.sidecar];
-            let fate = self.draw.below(20);
-            if *run != work.run || fate == 0 {
+            let fate = self.draw.below(20).max(if self.is_quiet { 2 } else { 0 });
+            // Half of the workers of a killed sidecar go on, and find another process in its place.
+            if (*run != work.run && work.job.0 % 2 == 0) || fate == 0 {
                 continue;
             }
             self.region.ack(work.job, self.now_ms);
-            if fate > 1 {
-                sidecar.ack(work.job);
+            if fate > 1 && self.sabotage != Some(Sabotage::KeepsSlots) {
+                sidecar.ack(work.job.0);
             }
         }
     }
 
     fn fetch(&mut self) {
-        let (now, remembers) = (self.now(), self.sabotage != Some(Sabotage::ForgetsLeases));
         for at in 0..SIDECARS {
             // Workers of a tenant are at every fifth sidecar.
-            let tenant = (at + 5 * self.draw.below(TENANTS as u64 / 5) as usize) % TENANTS;
-            let count = 1 + self.draw.below(4);
-            let (sidecar, run) = &self.sidecars[at];
-            let jobs = sidecar.fetch(&mut self.region, (tenant, count), (now, self.now_ms), remembers);
-            let quota = self.quotas.iter().find(|it| it.tenant == name(tenant));
-            let active = self.region.active(tenant, self.now_ms);
-            self.judge.fetched(tenant, active, quota, self.now_ms);
-            for job in jobs {
-                let ends_ms = self.now_ms + 1_000 + 1_000 * self.draw.below(15);
-                self.work.entry(ends_ms).or_default().push(Work { sidecar: at, run: *run, job });
-            }
+            (at % 5..TENANTS).step_by(5).for_each(|tenant| self.fetch_for(at, tenant));
+        }
+    }
+
+    fn fetch_for(&mut self, at: usize, tenant: usize) {
+        let count = 1 + self.draw.below(4);
+        let lease_ms = LEASES_MS[self.draw.below(LEASES_MS.len() as u64) as usize];
+        let is_lost = !self.is_quiet && self.draw.below(400) == 0;
+        let (now, (sidecar, run)) = (self.now(), &self.sidecars[at]);
+        let asked = (tenant, count, lease_ms);
+        let jobs = sidecar.fetch(&mut self.region, asked, (now, self.now_ms), (is_lost, self.sabotage));
+        let quota = self.quotas.iter().find(|it| it.tenant == name(tenant));
+        let active = self.region.active(tenant, self.now_ms);
+        self.judge.fetched(tenant, active, quota, self.now_ms);
+        for job in jobs {
+            let is_long = !self.is_quiet && self.draw.below(25) == 0;
+            let lasts_s = if is_long { 40 + self.draw.below(100) } else { 1 + self.draw.below(8) };
+            let (ends_ms, beats_ms) = (self.now_ms + lasts_s * 1_000, is_long.then_some(self.now_ms + lease_ms / 3));
+            let job = (job, self.region.jobs[job].leases);
+            let work = Work { sidecar: at, run: *run, job, lease_ms, ends_ms, beats_ms };
+            self.work.entry(ends_ms).or_default().push(work);
+            self.long.extend(is_long.then_some(work));
         }
     }
 }

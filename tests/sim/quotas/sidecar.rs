@@ -12,11 +12,11 @@ use ojs_sidecar::region::{NoToken, Quotas, TakenToken};
 use ojs_sidecar::telemetry::Metrics;
 
 use super::hub::Request;
-use super::name;
 use super::region::Region;
+use super::{Sabotage, name};
 
-/// How long workers lease jobs. Units: milliseconds.
-pub const LEASE_MS: u64 = 30_000;
+/// For so long a slot is held that is not given back.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 pub struct Sidecar {
     pub quotas: Arc<Quotas>,
@@ -88,31 +88,38 @@ impl Sidecar {
         self.quotas.take((Some(&name(tenant)), Some(job_type)), true, now)
     }
 
-    /// A FETCH for jobs of the shard of a tenant, as `proxy::workers` does it. `remembers`: whether the leases are recorded.
+    /// A FETCH for jobs of the shard of a tenant, as `proxy::workers` does it. `is_lost`: the answer of the region is.
     pub fn fetch(
         &self,
         region: &mut Region,
-        (tenant, count): (usize, u64),
+        (tenant, count, lease_ms): (usize, u64, u64),
         (now, now_ms): (Instant, u64),
-        remembers: bool,
+        (is_lost, sabotage): (bool, Option<Sabotage>),
     ) -> Vec<usize> {
         let table = self.quotas.active.table();
         let Some(active) = table.of_job(Some(&name(tenant)), None) else {
-            return region.fetch(tenant, count, now_ms, LEASE_MS);
+            return region.fetch(tenant, count, now_ms, lease_ms);
         };
-        let (bound, _) = active.bound(Duration::from_millis(LEASE_MS), now);
+        let (bound, _) = active.bound(Duration::from_millis(lease_ms), now);
+        let bound = if sabotage == Some(Sabotage::GrantsNone) { 0 } else { bound };
         let mut places = self.journal.ask_places(&active.key, count, now, || bound);
         let grant = &active.slots.grant;
         grant.asked(count.min(active.quota.max_active.unwrap().saturating_sub(places.before())) - places.left());
         if places.left() == 0 {
             return Vec::new();
         }
-        let jobs = region.fetch(tenant, places.left(), now_ms, LEASE_MS);
+        let jobs = region.fetch(tenant, places.left(), now_ms, lease_ms);
+        if is_lost {
+            jobs.iter().for_each(|job| region.jobs[*job].is_excepted = true);
+            return Vec::new();
+        }
         if (jobs.len() as u64) < places.left() {
             grant.emptied();
         }
-        if remembers && !jobs.is_empty() {
-            self.journal.leased(jobs.iter().map(|job| lease(*job, &active.key)));
+        if sabotage != Some(Sabotage::ForgetsLeases) && !jobs.is_empty() {
+            let is_kept = sabotage == Some(Sabotage::KeepsSlots);
+            let lasts = if is_kept { DAY } else { Duration::from_millis(lease_ms) };
+            self.journal.leased(jobs.iter().map(|job| lease(*job, &active.key, lasts)));
             let held = places.came(&self.journal, jobs.len() as u64);
             grant.came(jobs.len() as u64, held);
         }
@@ -125,16 +132,22 @@ impl Sidecar {
             self.journal.end_lease(lease.number, true);
         }
     }
+
+    /// A heartbeat of a worker has extended a lease.
+    pub fn extend(&self, job: usize, lease_ms: u64) {
+        let (region, visibility) = (RegionId::parse("a").unwrap(), Duration::from_millis(lease_ms));
+        self.journal.extend_leases(&region, std::iter::once(job.to_string().as_str()), Some(visibility));
+    }
 }
 
-fn lease(job: usize, key: &Arc<str>) -> Lease {
+fn lease(job: usize, key: &Arc<str>, visibility: Duration) -> Lease {
     Lease {
         number: 0,
         job_id: job.to_string(),
         region: RegionId::parse("a").unwrap(),
         worker_id: None,
         started_at: None,
-        visibility: Duration::from_millis(LEASE_MS),
+        visibility,
         until: None,
         ends: Moment::default(),
         place: Some(LeasePlace { pool: None, queue: None, slot: Some(Arc::clone(key)) }),

@@ -12,7 +12,7 @@ use crate::policy::RegionIndex;
 
 impl Round<'_, '_> {
     /// Whether other regions may hand out jobs of a queue.
-    fn shares(&self, queue: &str) -> bool {
+    pub(super) fn shares(&self, queue: &str) -> bool {
         let shared = &self.proxy.shared;
         shared.config.workers.remote_fetch.iter().any(|name| name == queue) && !shared.unfit.contains(queue)
     }
@@ -46,7 +46,7 @@ impl Round<'_, '_> {
             if !claims.queues().any(|queue| self.shares(queue) && self.admits(queue)) {
                 continue;
             }
-            self.begin_pass();
+            self.begin_pass(false);
             let now = self.proxy.shared.registry.clock().now();
             if let Some(mut call) =
                 self.sharded_call(*index, Some(missing), |queue| self.shares(queue) && self.admits(queue), now)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
-use tokio::time::Instant as Deadline;
+use tokio::time::{Instant as Deadline, timeout};
 
 use super::claim::{claimant, lease, place, tally};
 use super::sharded::{Sharded, ShardedCall};
@@ -158,7 +158,7 @@ impl<'p, 'b> Round<'p, 'b> {
         if missing == Some(0) || !self.admits_any() {
             return;
         }
-        self.begin_pass();
+        self.begin_pass(true);
         let proxy = self.proxy;
         let index = proxy.shared.registry.view().local;
         if is_withheld(proxy, index) {
@@ -247,7 +247,13 @@ impl<'p, 'b> Round<'p, 'b> {
         body: Segments,
         share: Duration,
     ) -> Result<RegionAnswer, NoAnswer> {
-        let mut answer = self.ask_as_it_is(index, body, share).await?;
+        let mut answer = match self.patience().map(|most| most.min(share)) {
+            // Its own deadline is later: a region that holds jobs back for a moment has not failed, for breakers and guards.
+            Some(most) => {
+                timeout(most, self.ask_as_it_is(index, body, 2 * most)).await.unwrap_or(Err(NoAnswer::Unknown))?
+            }
+            None => self.ask_as_it_is(index, body, share).await?,
+        };
         if let Some(shards) = &self.proxy.shared.shards {
             self.slots.iter_mut().for_each(|slots| slots.note_shards(shards, &answer.body));
             let note = |queue, place| self.sharded.iter_mut().for_each(|sharded| sharded.note(queue, place));
@@ -287,6 +293,7 @@ impl<'p, 'b> Round<'p, 'b> {
         let Some(claimed) = FetchReply::read(&answer.body) else { return Some(answer) };
         self.first |= claimed.has_first();
         self.sharded.iter_mut().for_each(|sharded| sharded.brought(claimed.jobs.len()));
+        self.slots.iter_mut().for_each(RoundSlots::answered);
         // Measured from here although the region began earlier: the margin that is left of a lease is far longer.
         let until = handed_out_until(now, lease(self.claims, None));
         if !self.jobs.is_empty() {
@@ -318,14 +325,15 @@ impl<'p, 'b> Round<'p, 'b> {
         }
         if !leases.is_empty() {
             let count = leases.len() as u64;
-            let slots: Vec<_> = leases.iter().filter_map(|it| it.place.as_ref()?.slot.clone()).collect();
+            let slot = |it: &Lease| Some((it.place.as_ref()?.slot.clone()?, it.visibility));
+            let slots: Vec<_> = leases.iter().filter_map(slot).collect();
             shared.journal.leased(leases.into_iter());
             // Afterwards, so that no other FETCH takes their places in between.
             let held = self.places.as_mut().map(|places| places.came(&shared.journal, count));
             if let Some((grant, held)) = self.pool.and_then(Pool::grant).zip(held) {
                 grant.came(count, held);
             }
-            self.slots.iter_mut().for_each(|it| it.came(&shared.journal, &slots));
+            self.slots.iter_mut().for_each(|it| it.came(&shared.journal, &slots, now));
         }
         if let Some(worker) = self.worker.filter(|_| !claimed.jobs.is_empty()) {
             shared.workers.fetched(worker, region, now);

@@ -1,6 +1,7 @@
 //! The slots that a FETCH has set aside, and the queues, shards and numbers of jobs that they admit.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -29,6 +30,12 @@ pub(super) struct Bounded {
     pub(super) places: AskedPlaces,
     /// The shards of its tenant: the place of the queue among those with shards, and the shard.
     pub(super) shards: Vec<(usize, u8)>,
+    /// Whether the call under way asks for its jobs.
+    pub(super) is_asked: bool,
+    /// Whether a region has answered such a call.
+    pub(super) is_answered: bool,
+    /// Whether jobs of it have come.
+    pub(super) has_come: bool,
 }
 
 impl RoundSlots {
@@ -94,13 +101,33 @@ impl RoundSlots {
         }
     }
 
-    /// Jobs have come, and their leases are in the journal. `slots`: the key of the quota of each that has one.
-    pub(super) fn came(&mut self, journal: &Journal, slots: &[Arc<str>]) {
+    /// A region has answered the call under way.
+    pub(super) fn answered(&mut self) {
+        self.bounded.iter_mut().for_each(|it| it.is_answered |= it.is_asked);
+    }
+
+    /// Jobs have come, and their leases are in the journal. `slots`: the key of the quota and the lease of each that has one.
+    pub(super) fn came(&mut self, journal: &Journal, slots: &[(Arc<str>, Duration)], now: Instant) {
+        // A job may have a longer lease of its own than the FETCH has named.
+        for (key, lease) in slots {
+            self.table.get(key).into_iter().for_each(|it| _ = it.slots.note_lease(*lease, now));
+        }
         for it in &mut self.bounded {
-            let count = slots.iter().filter(|key| **key == it.active.key).count() as u64;
+            let count = slots.iter().filter(|(key, _)| *key == it.active.key).count() as u64;
             if count > 0 {
                 let held = it.places.came(journal, count);
                 it.active.slots.grant.came(count, held);
+                it.active.slots.came();
+                it.has_come = true;
+            }
+        }
+    }
+
+    /// Regions were asked: gives slots up that had no jobs. Those that full answers have left over are kept for a while: another queue may have come first.
+    pub(super) fn give_up(&self, now: Instant) {
+        for it in self.bounded.iter().filter(|it| it.is_answered && it.places.left() > 0) {
+            if !self.was_full || (!it.has_come && it.active.slots.note_vain(now)) {
+                it.active.slots.grant.emptied();
             }
         }
     }

@@ -18,17 +18,28 @@ use crate::policy::{ActiveQuota, NoSlot};
 use crate::proxy::state::Proxy;
 use crate::telemetry::{SlotLack, event};
 
+/// How long the second call of a FETCH may take: the jobs of the first one wait for it, and their leases run. Some round trips to a far region.
+const SECOND_CALL: Duration = Duration::from_secs(1);
+
 /// That a FETCH can be kept to the slots of quotas.
 ///
-/// Errors: 400 where a quota bounds queues, and servers could read other queues, another number of jobs or another lease.
+/// Errors: 400 where a quota bounds queues here, and servers could read other queues; and where it bounds one of these, and servers could read another number of
+/// jobs or another lease.
 #[cold]
 pub(super) fn check_bounded(proxy: &Proxy, claims: Result<&FetchRequest<'_>, &Fault>) -> Result<(), ErrorDocument> {
-    if !proxy.shared.quotas.active.table().bounds() {
+    let (table, shards) = (proxy.shared.quotas.active.table(), proxy.shared.shards.as_deref());
+    if !table.bounds(shards.is_some()) {
         return Ok(());
     }
     let claims = claims.map_err(ErrorDocument::from_fault)?;
     if claims.queues().len() == 0 {
         return Err(ErrorDocument::pool_unclear("queues"));
+    }
+    let has_tenants = table.of_tenants().next().is_some();
+    let sharded = shards.filter(|_| has_tenants).map(Shards::queues).unwrap_or_default();
+    let mut named = claims.queues();
+    if !named.any(|queue| table.of_queue(queue).is_some() || sharded.iter().any(|it| it.name() == queue)) {
+        return Ok(());
     }
     if claims.count().is_none() {
         return Err(ErrorDocument::pool_unclear("count"));
@@ -54,7 +65,9 @@ impl Round<'_, '_> {
     fn set_slots_aside(&mut self) {
         let shared = &self.proxy.shared;
         let table = shared.quotas.active.table();
-        let (Some(claims), Some(missing)) = (self.claims, self.missing()) else { return };
+        let Some(claims) = self.claims else { return };
+        // Unclear only where no queue is bounded: its jobs are counted all the same.
+        let missing = self.missing().unwrap_or_default();
         let mut bounded: Vec<Bounded> = Vec::new();
         let lease = lease(Some(claims), None);
         for queue in claims.queues() {
@@ -109,7 +122,8 @@ impl Round<'_, '_> {
             // Behind the end of a grant the hub gives its slots to others: no region is asked beyond it.
             self.head.deadline = self.head.deadline.min(Deadline::now() + ends.saturating_duration_since(now));
         }
-        bounded.push(Bounded { active: Arc::clone(active), places, shards: shard.into_iter().collect() });
+        let (active, shards) = (Arc::clone(active), shard.into_iter().collect());
+        bounded.push(Bounded { active, places, shards, is_asked: false, is_answered: false, has_come: false });
     }
 
     /// Whether the call under way may ask for a queue.
@@ -119,7 +133,7 @@ impl Round<'_, '_> {
 
     /// Whether it may ask for some queue.
     pub(super) fn admits_any(&self) -> bool {
-        let any = || self.claims.is_none_or(|claims| claims.queues().any(|queue| self.admits(queue)));
+        let any = || self.claims.is_none_or(|it| it.queues().len() == 0 || it.queues().any(|queue| self.admits(queue)));
         self.slots.is_none() || any()
     }
 
@@ -128,10 +142,28 @@ impl Round<'_, '_> {
         self.slots.as_ref().is_none_or(|slots| slots.admits_shard(queue, shard))
     }
 
-    /// A call begins.
-    pub(super) fn begin_pass(&mut self) {
+    /// A call begins, to the local region or to another one.
+    pub(super) fn begin_pass(&mut self, is_local: bool) {
         let (before, asked) = (self.jobs.len(), self.missing().unwrap_or_default());
-        self.slots.iter_mut().for_each(|slots| slots.pass = (before, asked));
+        let Some(mut slots) = self.slots.take() else { return };
+        slots.pass = (before, asked);
+        let shards = self.proxy.shared.shards.as_deref().map(Shards::queues).unwrap_or_default();
+        let is_named = |queue: &str| is_local || self.shares(queue);
+        for it in 0..slots.bounded.len() {
+            let bounded = &slots.bounded[it];
+            let of_shards = bounded.shards.iter().any(|(at, _)| is_named(shards[*at].name()));
+            let mut named = self.claims.iter().flat_map(|claims| claims.queues()).filter(|queue| is_named(queue));
+            let is_of = |queue| slots.table.of_queue(queue).is_some_and(|it| it.key == bounded.active.key);
+            let is_asked = !slots.is_second && bounded.places.left() > 0 && (of_shards || named.any(is_of));
+            slots.bounded[it].is_asked = is_asked;
+        }
+        self.slots = Some(slots);
+    }
+
+    /// How long the call under way may take at most, where claimed jobs wait for it.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let is_second = self.slots.as_ref().is_some_and(|slots| slots.is_second);
+        (is_second && !self.jobs.is_empty()).then_some(SECOND_CALL)
     }
 
     /// The next call is a first one again.
@@ -155,9 +187,6 @@ impl Round<'_, '_> {
 
     /// The regions were asked: slots that are left had no jobs.
     pub(super) fn note_left_slots(&self) {
-        let Some(slots) = self.slots.as_ref().filter(|it| self.base.is_some() && !it.was_full) else { return };
-        for it in slots.bounded.iter().filter(|it| it.places.left() > 0) {
-            it.active.slots.grant.emptied();
-        }
+        self.slots.iter().for_each(|slots| slots.give_up(self.now));
     }
 }
