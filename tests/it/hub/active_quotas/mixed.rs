@@ -78,7 +78,7 @@ async fn jobs_do_not_wait_for_a_region_that_holds_the_second_call() {
     assert_eq!(region.faults().struck(), 1, "the second call was held");
     // A job whose lease had ended would be another worker's.
     let jobs = region.jobs();
-    let job = jobs.iter().find(|job| job.id.to_string() == came[0].0).unwrap();
+    let job = jobs.iter().find(|job| job.id == came[0].0).unwrap();
     assert_eq!(job.state, JobState::Active);
     ack(&one, &came[0].0).await;
     gate.open();
