@@ -72,7 +72,8 @@ fn all(arguments: &IncidentsArgs) -> u8 {
     }
     let row = |it: &Value| {
         let evidence = &it["evidence"];
-        let ends = evidence["failed"].as_u64().unwrap_or(0) + evidence["succeeded"].as_u64().unwrap_or(0);
+        let counts = evidence["failed"].as_u64().zip(evidence["succeeded"].as_u64());
+        let share = counts.map(|(failed, succeeded)| format!("{failed} of {}", failed.saturating_add(succeeded)));
         [
             cell(&it["id"]),
             cell(&it["status"]),
@@ -81,7 +82,7 @@ fn all(arguments: &IncidentsArgs) -> u8 {
             cell(&it["tenant"]),
             cell(&it["openedAt"]),
             cell(&it["closedAt"]),
-            format!("{} of {ends}", cell(&evidence["failed"])),
+            share.unwrap_or_else(|| "-".to_owned()),
         ]
     };
     let head = ["ID", "STATUS", "BREAKER", "TYPE", "TENANT", "OPENED", "CLOSED", "FAILED"];

@@ -46,16 +46,16 @@ pub(super) struct ReplayArgs {
     /// All jobs of the hub's ledger with this status, such as dead_lettered. Always one replay of the hub
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
-    /// Of these, those of a tenant
+    /// With --status: only jobs of this tenant
     #[arg(long, value_name = "TENANT", requires = "status")]
     tenant: Option<String>,
-    /// Of these, those of a type
+    /// With --status: only jobs of this type
     #[arg(long = "type", value_name = "TYPE", requires = "status")]
     job_type: Option<String>,
-    /// Of these, those that were enqueued from this time on, such as 2026-03-15T10:30:00Z
+    /// With --status: only jobs that were enqueued from this time on, such as 2026-03-15T10:30:00Z
     #[arg(long, value_name = "TIME", requires = "status")]
     from: Option<String>,
-    /// Of these, those that were enqueued before this time
+    /// With --status: only jobs that were enqueued before this time
     #[arg(long, value_name = "TIME", requires = "status")]
     to: Option<String>,
     /// The region that has the jobs, where several have one with the same id

@@ -301,6 +301,7 @@ impl BreakerDesk {
         for it in saved {
             let key = (it.job_type, (!it.tenant.is_empty()).then_some(it.tenant));
             let ends = EndCounts { succeeded: it.succeeded, failed: it.failed };
+            // The counts hold also where a later version writes the ids in another way; the evidence lacks these ids then.
             let jobs = serde_json::from_str(&it.jobs).unwrap_or_default();
             all.entry(key).or_default().insert(it.from_ms, Span { ends, jobs, is_unsaved: false });
         }

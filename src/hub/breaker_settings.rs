@@ -69,7 +69,7 @@ pub struct IncidentSettings {
 pub struct WebhookSettings {
     /// `https`, or `http` on loopback.
     pub(super) url: String,
-    /// PEM trust roots; the system's roots when absent.
+    /// PEM trust roots; those of the operating system when absent.
     pub(super) ca: Option<PathBuf>,
     /// The file with the bearer token of each message. Read for each.
     pub(super) token_file: Option<PathBuf>,

@@ -49,7 +49,7 @@ impl ReplayOrder {
     /// The same text for the same order.
     pub(super) fn fingerprint(&self, region: Option<&RegionId>) -> String {
         let Grounds { reason, ticket, author } = &self.grounds;
-        // Of a filter itself: a repeated order may find other jobs.
+        // The filter stands for its jobs: an order that is repeated may find others.
         let jobs = if self.filter.is_some() { &[] } else { self.jobs.as_slice() };
         let mut members = vec![
             json!(self.digest),
