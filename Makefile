@@ -1,4 +1,4 @@
-.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history promotion-proof pools-proof spool-proof ci supply-chain advisories sbom fuzz fuzz-all
+.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history promotion-proof pools-proof spool-proof uwer-schema-proof ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -60,6 +60,10 @@ pools-proof:
 spool-proof:
 	SPOOL_PROOF_QUEUES=50 SPOOL_PROOF_JOBS=2000 SPOOL_PROOF_KILLS=12 cargo test --locked --test it -- --nocapture spool::proof
 
+# A hundred thousand changed tasks in XML are judged by the program and by the schema for senders alike; needs xmllint.
+uwer-schema-proof:
+	UWER_SCHEMA_MUTATIONS=100000 cargo test --locked --test it -- uwer::schema
+
 ci:
 	.ci/run
 
@@ -81,7 +85,7 @@ sbom:
 
 # One fuzz target for so many seconds: make fuzz T=scanner SECONDS=600. Needs a nightly toolchain and cargo-fuzz. What it finds
 # worth keeping stays below target/fuzz; a crash is written to fuzz/artifacts and becomes a named test.
-FUZZ_TARGETS = scanner stamp request_head region_answers answer_framing configuration
+FUZZ_TARGETS = scanner stamp request_head region_answers answer_framing configuration uwer_task
 SECONDS = 60
 fuzz:
 	@case ' $(FUZZ_TARGETS) ' in *' $(T) '*) ;; *) echo 'make fuzz T=one of: $(FUZZ_TARGETS)'; exit 1;; esac

@@ -51,6 +51,8 @@ mod spool;
 mod switch;
 #[cfg(not(feature = "internals"))]
 mod telemetry;
+#[cfg(not(feature = "internals"))]
+mod uwer;
 
 #[cfg(feature = "internals")]
 pub mod admin;
@@ -90,6 +92,8 @@ pub mod spool;
 pub mod switch;
 #[cfg(feature = "internals")]
 pub mod telemetry;
+#[cfg(feature = "internals")]
+pub mod uwer;
 
 /// Whether this build is for x86-64 processors with AVX2 only, as `make release` compiles one of its programs.
 pub const IS_FOR_AVX2: bool = cfg!(all(target_arch = "x86_64", target_feature = "avx2"));

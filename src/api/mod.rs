@@ -11,6 +11,7 @@ mod regions;
 mod route;
 mod state;
 mod status;
+mod uwer;
 
 pub use outcomes::outcome_row;
 pub use state::document as state;
@@ -93,7 +94,13 @@ async fn federation(proxy: &Proxy, exchange: &mut Exchange, request: Request<Inc
             Ok(document) => exchange.json(200, document),
             Err(document) => exchange.refuse(proxy, &document),
         },
-        _ => refuse(proxy, exchange, request.uri().path()),
+        _ => {
+            let path = request.uri().path().to_owned();
+            match Box::pin(uwer::answer(proxy, exchange, request)).await {
+                Some(response) => response,
+                None => refuse(proxy, exchange, &path),
+            }
+        }
     }
 }
 

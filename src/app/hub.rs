@@ -164,6 +164,7 @@ fn link(
         outbox: config.report_jobs.then(|| Arc::clone(&shared.outbox)),
         bodies: (!shared.replicated.is_empty()).then(|| Arc::clone(&shared.bodies)),
         index: Arc::clone(&shared.index),
+        store: Arc::clone(&shared.store),
         figures: figures(shared),
         fleet_figures: Arc::clone(&shared.fleet_figures),
         questions: shared.asking.as_ref().map(|asking| Arc::clone(&asking.questions)),

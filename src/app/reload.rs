@@ -31,7 +31,7 @@ use crate::spool::Spool;
 use crate::telemetry::span::span;
 use crate::telemetry::{Metrics, Rations, ReloadKind, Scope, event};
 use discovered::loaded;
-use lookups::lookups;
+use lookups::{lookups, owners};
 use outboxes::{bodies, outbox, replicated};
 use watch::Watch;
 
@@ -238,6 +238,7 @@ pub(super) fn first(config: Config, world: &World) -> Result<Shared, BuildError>
         bodies: Arc::default(),
         replicated: replicated(&config),
         index: Arc::default(),
+        store: Arc::default(),
         asking: asking(None, &config, &world.clock, &metrics),
         drills: Arc::default(),
         quotas: Arc::default(),
@@ -290,6 +291,7 @@ fn successor(old: &Shared, config: Config, asked: Config) -> Result<Shared, Setu
         bodies: bodies(&old.bodies, &config),
         replicated: replicated(&config),
         index: Arc::clone(&old.index),
+        store: Arc::clone(&old.store),
         asking: asking(old.asking.as_ref(), &config, &clock, &metrics),
         drills: Arc::clone(&old.drills),
         quotas: Arc::clone(&old.quotas),
@@ -363,12 +365,6 @@ fn concurrency(old: &Shared, config: &Config) -> Concurrency {
         return old.concurrency.bounded_anew(bounds(config), config.limits.calls, known_as(old, config));
     }
     old.concurrency.carried_over(bounds(config), known_as(old, config))
-}
-
-/// The remembered owners stay, unless their bound has changed.
-fn owners(old: &Shared, config: &Config) -> Arc<Owners> {
-    let entries = config.limits.owner_entries;
-    if entries == old.config.limits.owner_entries { Arc::clone(&old.owners) } else { Arc::new(Owners::new(entries)) }
 }
 
 fn first_journal(config: &Config, world: &World, metrics: &Arc<crate::telemetry::Metrics>) -> Arc<Journal> {

@@ -210,6 +210,7 @@ reasons! {
     NOT_FOUND NotFound {
         NoSuchPath = "no_such_path": "neither the OJS API nor the federation API",
         JobNotIndexed = "job_not_indexed": "the index of the hub has no such job: no sidecar has reported it and no event has shown it, or its time there is over",
+        UwerNoTask = "uwer_no_task": "the hub has no task of UWER with this id of a workflow or a job, or its time there is over",
         NoIndex = "no_index": "the sidecar follows no hub, or the hub keeps no index of jobs",
         NoFleetFigures = "no_fleet_figures": "`X-Scope: fleet` at a sidecar that follows no hub, or whose hub is of a version without figures of pools",
     }
@@ -248,12 +249,17 @@ reasons! {
         UriTooLong = "uri_too_long": "the request target is too long",
     }
     UNSUPPORTED_MEDIA_TYPE Unsupported {
+        UwerMediaType = "uwer_media_type": "a task of UWER is neither `application/xml`, `text/xml` nor `application/json`",
         ContentEncoding = "content_encoding":
             "a body that is read here comes in another `Content-Encoding` than one `gzip`",
     }
     MISDIRECTED_REQUEST InvalidRequest {
         HostNotAllowed = "host_not_allowed" in Misdirected:
             "`Host` is neither a loopback name nor one of `listen.allowed_hosts`",
+    }
+    UNPROCESSABLE_ENTITY InvalidPayload {
+        UwerDeadLetter = "uwer_dead_letter":
+            "a task of UWER is none, or its idempotency key came before with another task: it is a dead letter (0xFF) of the hub, `details.letter` names it",
     }
     UNPROCESSABLE_ENTITY Unsupported {
         RoutingUnsupported = "routing_unsupported":
@@ -302,6 +308,12 @@ reasons! {
         JournalUnavailable = "journal_unavailable" in JournalUnavailable:
             "a call with a key, or with the client's own id, cannot be recorded and `journal.required` is set; \
              nothing was stored",
+        UwerStore = "uwer_store" in HubUnavailable:
+            "the hub, which is the central store of UWER, does not answer, has no place, or keeps no tasks; no task was accepted and no lease given: \
+             send it again after `Retry-After`",
+        UwerUnsettled = "uwer_unsettled" in HubUnavailable:
+            "another call with the same idempotency key is under way, or it is not known yet whether its job is stored: send the task again after `Retry-After`, \
+             with the same key",
         SpoolBehind = "spool_behind" in Spool:
             "jobs of its queue wait in the outage spool, and this one cannot be put behind them, `details.why` says why; nothing was stored: send \
              it again after `Retry-After`",

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `incidents`, `quotas`, `why`, `route`, `healthcheck`, `await`, `log-level`,
+//! The command line: `run`, `check`, `schema`, `regions`, `outcomes`, `spool`, `scheduling`, `pools`, `incidents`, `quotas`, `uwer`, `why`, `route`, `healthcheck`, `await`, `log-level`,
 //! `drain` and the other switches, `hub`, `fleet`, `audit`, and, with the feature `demo`, `region` and `demo`.
 //!
 //! Exit codes: 0 done, 1 it failed, 2 the command line is wrong, 78 the configuration is wrong.
@@ -38,6 +38,7 @@ mod signals;
 mod spool;
 mod supervisor;
 mod switches;
+mod uwer;
 mod version;
 mod wait;
 mod why;
@@ -66,6 +67,7 @@ use quotas::QuotasArgs;
 use regions::RegionsArgs;
 use replay::{CancelArgs, ReplayArgs, ReplaysArgs};
 use scheduling::SchedulingArgs;
+use uwer::UwerArgs;
 
 const EXIT_CODES: &str = "\
 Examples:
@@ -124,6 +126,8 @@ enum Command {
     Incidents(IncidentsArgs),
     /// Show or put the quotas of tenants and job types at a hub
     Quotas(QuotasArgs),
+    /// Convert a task of the legacy orchestration UWER between XML, JSON and an OJS job, or show those that were refused
+    Uwer(UwerArgs),
     /// Ask a running sidecar how a job was routed, and why
     Why {
         /// The job's id, its OJS-Federation-Id or the X-Request-Id of its enqueue
@@ -221,6 +225,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Pools(arguments) => pools::pools(&arguments),
         Command::Ledger(arguments) => ledger::ledger(&arguments),
         Command::Incidents(arguments) => incidents::incidents(&arguments),
+        Command::Uwer(arguments) => uwer::uwer(&arguments),
         Command::Quotas(arguments) => quotas::quotas(&arguments),
         Command::Scheduling(arguments) => scheduling::scheduling(&arguments),
         Command::Outcomes(OutcomesArgs { command: Some(OutcomesCommand::Settle(settle)), .. }) => {

@@ -9,6 +9,13 @@ pub(super) fn say(line: impl std::fmt::Display) {
     let _ = out.flush();
 }
 
+/// Bytes on standard output, as they are.
+pub(super) fn say_bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(bytes);
+    let _ = out.flush();
+}
+
 /// A line on standard error.
 pub(super) fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");

@@ -16,6 +16,7 @@ mod spool;
 mod tenant_queues;
 mod timing;
 mod topology;
+mod uwer;
 
 pub(super) use pools::{POOLS_MAX, QUEUES_MAX, shut_out};
 pub use region::REGIONS_MAX;
@@ -99,6 +100,7 @@ impl Check {
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         let discovery = self.discovery(raw.discovery, topology, drafts.len(), hub.is_some());
         let scheduling = self.scheduling(raw.scheduling, &journal, hub.is_some());
+        let uwer = self.uwer(raw.uwer, hub.is_some());
         self.spooled_shards(&spooled, &scheduling.tenant_queues);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         self.regions.extend(discovery.as_ref().map(|discovery| self.discovery_files(discovery)));
@@ -129,6 +131,7 @@ impl Check {
             journal,
             spool: sections.spool,
             hub,
+            uwer,
             decisions: sections.decisions,
             idempotency: sections.idempotency,
             limits,

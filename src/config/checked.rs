@@ -8,7 +8,7 @@ use super::sections::{
     MetricsConfig, Queues, Readiness, Residency, Routing, Shutdown, Spool, Workers,
 };
 use super::types::{
-    Decide, DiscoveryConfig, FetchWith, FleetLimit, HubConfig, Listen, RegionConfig, Scheduling, Tenant, Topology,
+    Decide, DiscoveryConfig, FetchWith, FleetLimit, HubConfig, Listen, RegionConfig, Scheduling, Tenant, Topology, Uwer,
 };
 use crate::base::RegionId;
 
@@ -61,6 +61,8 @@ pub struct Config {
     pub spool: Spool,
     /// The hub; none where `hub.urls` is absent.
     pub hub: Option<HubConfig>,
+    /// The ingress of tasks of UWER; none where it is off.
+    pub uwer: Option<Uwer>,
     /// The notes of how jobs were routed.
     pub decisions: Decisions,
     /// The records of calls with an `Idempotency-Key`.

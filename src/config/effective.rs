@@ -71,6 +71,16 @@ pub fn effective(config: &Config) -> String {
             tls(yaml, &hub.tls);
         });
     }
+    if let Some(uwer) = &config.uwer {
+        yaml.section("uwer", |yaml| {
+            yaml.plain("enabled", true);
+            yaml.list("origins", &uwer.origins, |yaml, origin| {
+                yaml.text("origin", &origin.origin);
+                yaml.text("type", &origin.job_type);
+                yaml.text("queue", &origin.queue);
+            });
+        });
+    }
     write_section(&mut yaml, "decisions", &config.decisions);
     write_section(&mut yaml, "idempotency", &config.idempotency);
     yaml.section("limits", |yaml| {

@@ -39,6 +39,7 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) replication: RawReplication,
     pub(super) scheduling: RawScheduling,
+    pub(super) uwer: RawUwer,
 }
 
 /// The sections that are read into their checked types at once.
@@ -291,6 +292,21 @@ pub(super) struct RawReplication {
     pub(super) enabled: Option<bool>,
     pub(super) mode: Option<String>,
     pub(super) max_lag_seconds: Option<u64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawUwer {
+    pub(super) enabled: bool,
+    #[serde(default)]
+    pub(super) origins: Vec<Option<RawUwerOrigin>>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RawUwerOrigin {
+    pub(super) origin: Option<String>,
+    #[serde(rename = "type")]
+    pub(super) job_type: Option<String>,
+    pub(super) queue: Option<String>,
 }
 
 /// A strategy from its name.

@@ -43,6 +43,8 @@ const RULES: &[Rule] = &[
     ("scheduling.tenant_queues", || json!({ "maxItems": 8 })),
     ("scheduling.tenant_queues[]", || json!({ "required": ["queue"] })),
     ("scheduling.tenant_queues[].priority_bands", || json!({ "maxItems": 3 })),
+    ("uwer.origins", || json!({ "maxItems": 256 })),
+    ("uwer.origins[]", || json!({ "required": ["origin"] })),
     ("routing.geographic", || json!({ "required": ["meta_key", "regions"] })),
     ("routing.geographic.regions", || json!({ "minProperties": 1 })),
     ("health_check.accepted_status", || json!({ "minItems": 1 })),

@@ -9,6 +9,7 @@ mod rules;
 mod scheduling;
 mod schema;
 mod topology;
+mod uwer;
 
 /// Two regions that break no rule; what a test is about is written after it.
 pub(super) const REGIONS: &str = "\

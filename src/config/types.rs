@@ -20,6 +20,7 @@ mod scheduling;
 mod surface;
 mod tenant;
 mod topology;
+mod uwer;
 
 pub use compat::{ClientReplicatedFrom, JsonContentType, UnknownKeys};
 pub use discovery::{DiscoveryConfig, DiscoveryDefaults, DnsDiscovery, REGION_IN_IDENTITY, Sighting};
@@ -33,6 +34,7 @@ pub use scheduling::{FleetPool, PoolConfig, QueueFloor, Scheduling, TenantMode, 
 pub use surface::{ListReplicas, MixedBatch, QueueControl, ReadResidency};
 pub use tenant::Tenant;
 pub use topology::Topology;
+pub use uwer::{Uwer, UwerOrigin};
 
 /// One region of the registry. Spec: federation-spec §4.1.
 #[derive(Debug, Clone, PartialEq)]

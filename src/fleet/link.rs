@@ -12,6 +12,7 @@ mod questions;
 mod regions;
 mod shown;
 mod slots;
+mod store;
 mod tokens;
 
 use std::cell::{Cell, RefCell};
@@ -48,7 +49,7 @@ use crate::policy::Figures;
 use crate::region::discovery::{Discovered, Look};
 use crate::region::views::HubViews;
 use crate::region::{Breakers, Drills, FigureQuestions, Registry, RouteQuestions};
-use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
+use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox, StoreQuestions};
 use crate::switch::{FeedSwitches, SWITCHES_MAX, Version};
 use crate::telemetry::{Metrics, event};
 
@@ -99,6 +100,8 @@ pub struct Link {
     pub bodies: Option<Arc<BodyOutbox>>,
     /// Look-ups of clients in the hub's index.
     pub index: Arc<IndexQuestions>,
+    /// Requests of calls to the central store of UWER.
+    pub store: Arc<StoreQuestions>,
     /// The figures of the pools of this sidecar; none without pools.
     pub figures: Option<Box<dyn Fn() -> Figures>>,
     /// Questions of clients for the figures of the fleet.
@@ -235,6 +238,7 @@ impl Link {
             failure = self.keep_asking_for_grants(requests) => failure,
             failure = self.keep_asking_for_tokens(requests) => failure,
             failure = self.keep_asking_for_slots(requests) => failure,
+            failure = self.keep_asking_store(requests) => failure,
             failure = self.read_feed(requests) => failure,
             () = self.clock.sleep(RENEW_AFTER.mul_f64(0.75 + share / 4.0)) => Failure::Renewal,
         }
@@ -385,14 +389,5 @@ impl Link {
             event::switch_ended(it.kind, &it.subject, Some(["ended at the hub", "", ""]));
         }
         Ok(())
-    }
-
-    /// Counts the switches that were left out, and logs them where they are others than before.
-    fn left_out(&self, unknown: Vec<String>) {
-        self.metrics.hub_switches_unknown.set(i64::try_from(unknown.len()).unwrap_or(i64::MAX));
-        if !unknown.is_empty() && *self.unknown.borrow() != unknown {
-            event::hub_switches_unknown(&self.url().text, &unknown);
-        }
-        self.unknown.replace(unknown);
     }
 }

@@ -34,6 +34,7 @@ mod report;
 mod request;
 mod slotting;
 mod status;
+mod uwer;
 mod views;
 
 pub use bodies::{BODIES_REQUEST_BYTES_MAX, BodiesRequest, NO_BODIES};
@@ -56,4 +57,8 @@ pub use report::{REPORT_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX, Report, Repor
 pub use request::JOB_NOT_INDEXED;
 pub use slotting::Slotting;
 pub use status::{NAME_BYTES_MAX, QUEUES_MAX, SET_MEMBERS_MAX, STATUS_BYTES_MAX, Status, is_name};
+pub use uwer::{
+    CLAIM_TASK, LETTER_BYTES_MAX, LETTER_CONTENT_MAX, LETTERS, LetterKept, LetterRequest, SETTLE_TASK, TASK_BYTES_MAX,
+    TASKS, TaskClaimed, TaskEnd, TaskRequest,
+};
 pub use views::{FEED_HEADER, FeedPools, WITH_DRILLS, WITH_POOLS, WITH_REGIONS, WITH_VIEWS};

@@ -109,6 +109,23 @@ impl Requests {
         tokio::time::timeout(TIMEOUT, asked).await.map_err(|_| slow())?
     }
 
+    /// Asks the central store of UWER; a request without a body is a GET. The status and the body of the answer.
+    pub(super) async fn ask_store(&self, path: &str, body: Option<Vec<u8>>) -> Result<(StatusCode, Bytes), Failure> {
+        let request = match body {
+            Some(body) => self.request(Method::POST, path, body),
+            None => self.get(path),
+        };
+        let request = request.map_err(Failure::Lost)?;
+        let asked = async {
+            let answer = self.sender.clone().send_request(request).await.map_err(Failure::lost)?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), RECORD_BYTES_MAX).collect().await;
+            Ok((status, body.map_err(|error| Failure::Refused(error.to_string()))?.to_bytes()))
+        };
+        let slow = || Failure::Slow(format!("no answer of the store within {} s", TIMEOUT.as_secs()));
+        tokio::time::timeout(TIMEOUT, asked).await.map_err(|_| slow())?
+    }
+
     /// Asks for the figures of the fleet.
     pub(super) async fn ask_figures(&self) -> Result<FiguresAnswer, Failure> {
         let request = self.get("/v1/hub/figures").map_err(Failure::Lost)?;

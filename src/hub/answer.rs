@@ -42,6 +42,7 @@ use super::returning::are_open;
 use super::routing;
 use super::state::Hub;
 use super::switches;
+use super::uwer;
 use crate::fleet::{
     FEED_HEADER, Status, WITH_BREAKERS, WITH_DRILLS, WITH_POOLS, WITH_QUOTAS, WITH_REGIONS, WITH_VIEWS, is_name,
 };
@@ -196,6 +197,12 @@ async fn ordered(
         Endpoint::CancelJob | Endpoint::ReplayJob | Endpoint::OrderReplay | Endpoint::StopReplay => {
             Box::pin(replay::ordered(hub, endpoint, caller, (path, query), body)).await
         }
+        Endpoint::ClaimTask
+        | Endpoint::SettleTask
+        | Endpoint::UwerTasks
+        | Endpoint::KeepLetter
+        | Endpoint::Letters
+        | Endpoint::Letter => uwer::answered(hub, endpoint, &caller, (path, &query), &body).await,
         _ => {
             let order = carry_out(Rc::clone(hub), endpoint, caller, path.to_owned(), query, body);
             in_task(hub, Box::pin(order)).await

@@ -7,8 +7,8 @@ use super::put_quotas::QUOTAS_BYTES_MAX;
 use super::replay_desk::REPLAY_BYTES_MAX;
 use crate::config::PUT_POOL_BYTES_MAX;
 use crate::fleet::{
-    BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, FIGURES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, REPORTS_BYTES_MAX,
-    STATUS_BYTES_MAX,
+    BODIES_REQUEST_BYTES_MAX, CHANGES_BYTES_MAX, FIGURES_BYTES_MAX, GRANTS_BYTES_MAX, KEY_BYTES_MAX, LETTER_BYTES_MAX,
+    REPORTS_BYTES_MAX, STATUS_BYTES_MAX, TASK_BYTES_MAX,
 };
 use crate::policy::QUESTION_BYTES_MAX;
 use crate::region::discovery::PUT_REGION_BYTES_MAX;
@@ -37,6 +37,9 @@ pub(super) const MANIFEST: &str = "/manifest";
 /// Before the name of an incident in a path.
 pub(super) const INCIDENTS: &str = "/api/incidents/";
 
+/// Before the name of a dead letter in a path.
+pub(super) const LETTERS: &str = "/v1/hub/uwer/letters/";
+
 /// An endpoint of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
@@ -58,6 +61,18 @@ pub(super) enum Endpoint {
     ClaimKey,
     /// `POST /v1/hub/keys/settle`: its end.
     SettleKey,
+    /// `POST /v1/hub/uwer/claim`: a task of UWER for one call of one sidecar.
+    ClaimTask,
+    /// `POST /v1/hub/uwer/settle`: the end of its claim.
+    SettleTask,
+    /// `GET /v1/hub/uwer/tasks`: the tasks of a workflow, or the task of a job.
+    UwerTasks,
+    /// `POST /v1/hub/uwer/letters`: a document that was refused.
+    KeepLetter,
+    /// `GET /v1/hub/uwer/letters`: those that there are.
+    Letters,
+    /// `GET /v1/hub/uwer/letters/{id}`: one of them.
+    Letter,
     /// `GET /v1/hub/outcomes`: those of all.
     Outcomes,
     /// `GET /v1/hub/sidecars`: the inventory.
@@ -184,6 +199,11 @@ impl Endpoint {
             "/v1/hub/figures" => &[(Method::GET, Self::Figures), (Method::PUT, Self::TakeFigures)],
             "/v1/hub/keys/claim" => &[(Method::POST, Self::ClaimKey)],
             "/v1/hub/keys/settle" => &[(Method::POST, Self::SettleKey)],
+            "/v1/hub/uwer/claim" => &[(Method::POST, Self::ClaimTask)],
+            "/v1/hub/uwer/settle" => &[(Method::POST, Self::SettleTask)],
+            "/v1/hub/uwer/tasks" => &[(Method::GET, Self::UwerTasks)],
+            "/v1/hub/uwer/letters" => &[(Method::GET, Self::Letters), (Method::POST, Self::KeepLetter)],
+            _ if path.starts_with(LETTERS) => &[(Method::GET, Self::Letter)],
             "/v1/hub/outcomes" => &[(Method::GET, Self::Outcomes)],
             "/v1/hub/sidecars" => &[(Method::GET, Self::Sidecars)],
             "/v1/hub/switches" => {
@@ -221,9 +241,10 @@ impl Endpoint {
         found.ok_or(Some(match path {
             "/v1/hub/status" | "/v1/hub/drill" => "PUT",
             "/v1/hub/reports" | "/v1/hub/grants" | "/v1/hub/keys/claim" | "/v1/hub/keys/settle" => "POST",
+            "/v1/hub/uwer/claim" | "/v1/hub/uwer/settle" => "POST",
             "/v1/hub/changes" | "/v1/federation/route" => "POST",
             _ if path.starts_with("/api/") => Self::methods_of_orchestrator(path),
-            "/v1/hub/bodies" => "GET, POST",
+            "/v1/hub/bodies" | "/v1/hub/uwer/letters" => "GET, POST",
             "/v1/hub/figures" => "GET, PUT",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             "/v1/hub/promotions" | "/v1/hub/drills" => "GET, POST",
@@ -282,6 +303,8 @@ impl Endpoint {
             Self::Grants => GRANTS_BYTES_MAX,
             Self::TakeFigures => FIGURES_BYTES_MAX,
             Self::ClaimKey | Self::SettleKey => KEY_BYTES_MAX,
+            Self::ClaimTask | Self::SettleTask => TASK_BYTES_MAX,
+            Self::KeepLetter => LETTER_BYTES_MAX,
             Self::Changes => CHANGES_BYTES_MAX,
             Self::TakeBodies => BODIES_REQUEST_BYTES_MAX,
             Self::Route => QUESTION_BYTES_MAX,
@@ -306,12 +329,20 @@ impl Endpoint {
             | Self::TakeDrill
             | Self::ClaimKey
             | Self::SettleKey
+            | Self::ClaimTask
+            | Self::SettleTask
+            | Self::KeepLetter
             | Self::Changes
             | Self::TakeBodies => Need::Sidecar,
             Self::Index | Self::ShowBodies | Self::Copy => Need::Hub,
-            Self::Job | Self::Route | Self::Regions | Self::Pools | Self::Pool | Self::Figures | Self::Quotas => {
-                Need::Reader
-            }
+            Self::Job
+            | Self::Route
+            | Self::Regions
+            | Self::Pools
+            | Self::Pool
+            | Self::Figures
+            | Self::Quotas
+            | Self::UwerTasks => Need::Reader,
             Self::Sidecars
             | Self::Switches
             | Self::Outcomes
@@ -327,7 +358,8 @@ impl Endpoint {
             | Self::Replays
             | Self::Replay
             | Self::Incidents
-            | Self::Incident => Need::Operator(Scope::Read),
+            | Self::Incident
+            | Self::Letters => Need::Operator(Scope::Read),
             Self::SetSwitch
             | Self::EndSwitch
             | Self::Throttle
@@ -342,6 +374,7 @@ impl Endpoint {
             | Self::ForgetTenant
             | Self::CancelJob
             | Self::ReplayJob
+            | Self::Letter
             | Self::CloseIncident => Need::Operator(Scope::Operate),
             Self::OrderReplay | Self::StopReplay => Need::Operator(Scope::Backfill),
             Self::PutQuotas => Need::Operator(Scope::Quota),

@@ -92,7 +92,7 @@ async fn make_sure_of_room(hub: &Rc<Hub>, request: &KeyRequest) -> Result<(), Re
 
 /// The decision of the record, where it comes in time. The request to the record goes on to its own end, so that a connection that does not
 /// answer is given up and another server is reached, however short calls wait.
-async fn in_time<T: 'static>(
+pub(super) async fn in_time<T: 'static>(
     hub: &Hub,
     decided: impl Future<Output = Result<T, RecordError>> + 'static,
 ) -> Result<T, Refusal> {

@@ -20,6 +20,7 @@
 //! - `promotion` takes over the jobs of a lost region from the replicas that `bodies` keeps.
 //! - `replay` cancels jobs and runs them again by the orders of operators, one or many; `replay_desk` has its bounds and figures.
 //! - `breakers` stops job types whose jobs fail, and keeps an `incident` of each; `breaker_desk` has the ends of jobs and the open incidents.
+//! - `uwer` is the central store of tasks of the legacy orchestration UWER.
 //! - `drill` has failover drills; `drill_desk` has the last one, and `drill_order` is its row of the record.
 //! - `routing` answers the questions of spokes about jobs by these views.
 //! - `views` probes regions for all sidecars, by the sections that `probing` reads.
@@ -45,6 +46,7 @@ mod conflict_counts;
 mod conflicts;
 mod copies;
 mod credentials;
+mod cursor;
 mod drill;
 mod drill_desk;
 mod drill_order;
@@ -107,6 +109,8 @@ mod taken;
 mod target;
 mod tokens;
 mod twins;
+mod uwer;
+mod uwer_settings;
 mod views;
 
 pub use audit::{AuditRow, ChainError, LEDGER_CLOSED, Verified, verify};

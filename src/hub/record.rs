@@ -21,6 +21,8 @@ mod replay;
 mod replays;
 mod sqlite;
 mod step;
+mod uwer;
+mod uwers;
 
 use super::audit::AuditRow;
 use super::settings::RecordSettings;
@@ -44,6 +46,7 @@ pub use postgres_error::PostgresError;
 pub(super) use replay::{OPEN_REPLAYS_MAX, OpenReplays, ReplayJob, ReplayStep, SavedReplay};
 use sqlite::Sqlite;
 pub(super) use step::JobStep;
+pub(super) use uwer::{ClaimedTask, SavedLetter, TaskClaim};
 
 /// The record of a hub.
 #[derive(Debug)]

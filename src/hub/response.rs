@@ -37,6 +37,11 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
+    /// 500 for something of this hub or its record that cannot be used.
+    pub(super) fn unreadable(subject: &str) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("this hub cannot use {subject}"))
+    }
+
     /// For a change that was not kept, or may have been.
     pub(super) fn unchanged(error: RecordError) -> Self {
         let (code, message) = match error {

@@ -39,6 +39,7 @@ use super::serve::{registered, serve};
 use super::settings::Settings;
 use super::state::Hub;
 use super::tokens::{KeysError, Tokens};
+use super::uwer::{self, Uwer, UwerKeyError};
 use super::views::Views;
 use crate::base::Clock;
 use crate::region::SetupError;
@@ -68,6 +69,9 @@ pub enum RunError {
     /// The bodies of jobs.
     #[error(transparent)]
     Bodies(#[from] BodiesError),
+    /// The key of dead letters.
+    #[error(transparent)]
+    Uwer(#[from] UwerKeyError),
     /// The files of a region.
     #[error(transparent)]
     Region(#[from] SetupError),
@@ -97,7 +101,9 @@ impl RunError {
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
         match self {
-            Self::Identity(_) | Self::Keys(_) | Self::Audit(_) | Self::Region(_) | Self::Bodies(_) => true,
+            Self::Identity(_) | Self::Keys(_) | Self::Audit(_) | Self::Region(_) | Self::Bodies(_) | Self::Uwer(_) => {
+                true
+            }
             Self::Record(error) => error.is_of_configuration(),
             _ => false,
         }
@@ -121,6 +127,7 @@ pub struct Bound {
     views: Option<Views>,
     tokens: Option<Tokens>,
     index: Option<Index>,
+    uwer: Option<Uwer>,
     audit_log: Option<AuditLog>,
 }
 
@@ -132,6 +139,7 @@ pub fn check(settings: &Settings) -> Result<(), RunError> {
     settings.tokens.clone().map(Tokens::load).transpose()?;
     settings.probing.clone().map(|probing| Views::new(probing, Clock::system())).transpose()?;
     settings.index.clone().map(Index::load).transpose()?;
+    settings.uwer.clone().map(Uwer::load).transpose()?;
     settings.audit.clone().map(AuditLog::load).transpose()?;
     Ok(Record::check(&settings.record)?)
 }
@@ -159,6 +167,7 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
     let tls = Arc::new(ArcSwap::new(files.config(tokens.is_some())?));
     let views = settings.probing.clone().map(|probing| Views::new(probing, clock.clone())).transpose()?;
     let index = settings.index.clone().map(Index::load).transpose()?;
+    let uwer = settings.uwer.clone().map(Uwer::load).transpose()?;
     let audit_log = settings.audit.clone().map(AuditLog::load).transpose()?;
     let record = Record::open(&settings.record)?;
     let listen = |key, address| {
@@ -180,6 +189,7 @@ pub fn bind(settings: Settings, clock: Clock) -> Result<Bound, RunError> {
         views,
         tokens,
         index,
+        uwer,
         audit_log,
     })
 }
@@ -206,6 +216,7 @@ impl Bound {
             views,
             tokens,
             index,
+            uwer,
             audit_log,
         } = self;
         let listener = registered(listener).map_err(RunError::Runtime)?;
@@ -214,6 +225,7 @@ impl Bound {
         hub.views = views.map(Rc::new);
         hub.limits = Limits::new(&settings.limits, &settings.pools);
         hub.index = index;
+        hub.uwer = uwer;
         hub.ledger = settings.ledger.clone().map(Ledger::new);
         hub.breakers = BreakerDesk::new(settings.breakers.clone(), settings.incidents.clone());
         hub.tokens = tokens;
@@ -267,6 +279,7 @@ async fn serve_loaded(
         () = ledger::sign_days(hub) => Err(RunError::Ended("signed days")),
         () = ledger::count_depth(hub) => Err(RunError::Ended("depth of the ledger")),
         () = ledger::prune(hub) => Err(RunError::Ended("ledger")),
+        () = uwer::prune(hub) => Err(RunError::Ended("tasks of UWER")),
         () = sign_heads(hub) => Err(RunError::Ended("signed heads")),
         () = pull(hub) => Err(RunError::Ended("replication")),
         () = prune_bodies(hub) => Err(RunError::Ended("bodies")),

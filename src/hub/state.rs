@@ -22,6 +22,7 @@ use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
 use super::replay_desk::ReplayDesk;
 use super::target::Regions;
 use super::tokens::Tokens;
+use super::uwer::Uwer;
 use super::views::Views;
 use crate::base::{Clock, Moment};
 use crate::switch::{Order, Switch, Version};
@@ -69,6 +70,8 @@ pub(super) struct Hub {
     pub(super) index: Option<Index>,
     /// The ledger of jobs; none where it keeps none.
     pub(super) ledger: Option<Ledger>,
+    /// The central store of UWER; none where it is none.
+    pub(super) uwer: Option<Uwer>,
     /// The breakers of job types.
     pub(super) breakers: BreakerDesk,
     /// The regions that it probes; none where it probes nothing.
@@ -111,6 +114,7 @@ impl Hub {
             drills: DrillDesk::default(),
             index: None,
             ledger: None,
+            uwer: None,
             breakers: BreakerDesk::new(Vec::new(), None),
             views: None,
             copies_in: Regions::new(COPY_WAIT),

@@ -9,6 +9,7 @@ mod fixed;
 mod region;
 mod several;
 mod spool;
+mod uwer;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

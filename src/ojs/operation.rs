@@ -65,10 +65,7 @@ fn creating(method: u8, raw_path: &str, normal: &str) -> Option<&'static Row> {
 #[must_use]
 pub fn federation_methods(raw_path: &str) -> Option<&'static str> {
     let normal = normal_path(raw_path);
-    let known = |method| {
-        find(method, &normal, true)
-            .is_some_and(|row| row.operation != Operation::FederationOther && row.class == Class::Federation)
-    };
+    let known = |method| find(method, &normal, true).is_some_and(|row| row.operation.is_of_federation());
     match (known(table::GET), known(table::POST)) {
         (true, _) => Some("GET, HEAD"),
         (_, true) => Some("POST"),

@@ -62,7 +62,7 @@ pub use call::head::{read_body, tenant_of};
 use call::header_flags::HeaderFlags;
 pub use jobs::drain::drain as drain_spool;
 pub use reads::health::is_usable;
-pub use routing::plan::{DryRun, dry_run};
+pub use routing::plan::{DryRun, dry_run, may_be_at_hub};
 pub use state::announced::Announced;
 pub use state::buffered::Buffered;
 pub use state::lookups::Lookups;

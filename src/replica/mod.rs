@@ -11,6 +11,7 @@ mod columns;
 mod conflict;
 mod content;
 mod details;
+mod kv;
 mod lags;
 mod line;
 mod observed;
@@ -27,6 +28,7 @@ pub use change::{CHANGE_BYTES_MAX, Change, ChangeKind, JobFacts, Observer, TEXT_
 pub use conflict::{Life, Standing, has_failed};
 pub use content::Content;
 pub use details::{Details, OwnedDetails};
+pub use kv::{StoreAsk, StoreQuestions};
 pub use lags::{FeedLags, Lags};
 pub use line::{Description, JobTexts, LINE_BYTES_MAX, Ledgered, ReportedChange, Seen, read_lines, without_trials};
 pub use observed::{ObservedStep, described};

@@ -66,6 +66,7 @@ mod switches;
 mod tunnel;
 mod unknown;
 mod upstream;
+mod uwer;
 mod why;
 mod wire;
 mod workers;

@@ -12,12 +12,14 @@ use super::super::sections::{
     MetricsConfig, Queues, Readiness, Residency, RetryBudget, Routing, Shutdown, Spool, Workers,
 };
 use super::super::types::{
-    Decide, DuplicateIds, FetchWith, Ledger, LimitWithoutHub, RepeatedIds, TenantMode, Topology,
+    Decide, DuplicateIds, FetchWith, Ledger, LimitWithoutHub, RepeatedIds, TenantMode, Topology, UwerOrigin,
 };
 use crate::base::QueueOrder;
 
 /// As many as a server takes, less those of the longest suffix, `.ojs-p3-t63`.
 const TENANT_QUEUE_BYTES: usize = 128 - 11;
+/// As many as a server takes.
+const QUEUE_BYTES: usize = 128;
 
 /// Another spelling of a key, taken over before the layers are merged: a later layer wins, in any spelling.
 #[derive(Debug, Clone, Copy)]
@@ -251,6 +253,16 @@ const HUB: &[Key] = &[
         "The URI the hub's certificate must show, such as a SPIFFE id; not together with `server_name`"),
 ];
 
+/// Tasks of the legacy orchestration UWER.
+#[rustfmt::skip]
+const UWER: &[Key] = &[
+    key("uwer.enabled", Flag, "false", "", "Whether tasks of UWER are taken below `/uwer/v4/`; needs `hub.urls`, because the hub keeps them"),
+    open("uwer.origins[].origin", NAME, "",
+        "Glob over the `OriginService` of a task: `*` for any run of characters, `?` for one; required, and the first that fits decides"),
+    key("uwer.origins[].type", NAME, UwerOrigin::TYPE, "", "The type of the jobs of these services"),
+    key("uwer.origins[].queue", Text(QUEUE_BYTES), UwerOrigin::QUEUE, "", "The queue of the jobs of these services"),
+];
+
 /// Keys of the public federation schema that are accepted and not honoured.
 #[rustfmt::skip]
 const IGNORED: &[Key] = &[
@@ -266,7 +278,7 @@ const IGNORED: &[Key] = &[
 
 /// Every row, in the order of `config/example.yaml`.
 pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-    let tables: [&[Key]; 29] = [
+    let tables: [&[Key]; 30] = [
         PLACES,
         DISCOVERY,
         Routing::KEYS,
@@ -286,6 +298,7 @@ pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         Journal::KEYS,
         Spool::KEYS,
         HUB,
+        UWER,
         Decisions::KEYS,
         Idempotency::KEYS,
         Limits::KEYS,

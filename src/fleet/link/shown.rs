@@ -31,4 +31,13 @@ impl Link {
             event::hub_connected(&self.url().text);
         }
     }
+
+    /// Counts the switches that were left out, and logs them where they are others than before.
+    pub(super) fn left_out(&self, unknown: Vec<String>) {
+        self.metrics.hub_switches_unknown.set(i64::try_from(unknown.len()).unwrap_or(i64::MAX));
+        if !unknown.is_empty() && *self.unknown.borrow() != unknown {
+            event::hub_switches_unknown(&self.url().text, &unknown);
+        }
+        self.unknown.replace(unknown);
+    }
 }

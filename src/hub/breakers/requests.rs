@@ -4,6 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::access::Caller;
+use super::super::cursor::{cursor, read_cursor};
 use super::super::incident::{Closed, ClosedBy, Incident};
 use super::super::replay::read_grounds;
 use super::super::response::Refusal;
@@ -50,17 +51,6 @@ pub(in crate::hub) async fn list(hub: &Hub, query: &str) -> Result<Value, Refusa
         }
     }
     Ok(json!({ "incidents": incidents, "later": later, "next": next }))
-}
-
-fn cursor(opened_ms: u64, id: &str) -> String {
-    data_encoding::BASE64URL_NOPAD.encode(format!("{opened_ms} {id}").as_bytes())
-}
-
-fn read_cursor(text: &str) -> Option<(u64, String)> {
-    let text = String::from_utf8(data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok()?).ok()?;
-    let (opened_ms, id) = text.split_once(' ')?;
-    let opened_ms: u64 = opened_ms.parse().ok().filter(|ms| i64::try_from(*ms).is_ok())?;
-    is_text(id).then(|| (opened_ms, id.to_owned()))
 }
 
 /// One incident, with the failed jobs.

@@ -10,12 +10,14 @@ pub(super) mod incident;
 pub(super) mod index;
 mod keys;
 pub(super) mod ledger;
+mod limits;
 mod line;
 pub(super) mod promotion;
 pub(super) mod replay;
 mod schema;
 pub(super) mod search;
 mod tls;
+pub(super) mod uwer;
 mod values;
 
 use std::cell::Cell;
@@ -104,17 +106,6 @@ const DROP_REPORTS_BEYOND: &str = "
 WITH dropped AS (
   DELETE FROM ojs_hub_report WHERE mark <= (SELECT mark FROM ojs_hub_report ORDER BY mark DESC OFFSET $1 LIMIT 1) RETURNING 1)
 SELECT count(*) FROM dropped";
-
-/// The clock of the server, which all hubs share.
-const LIMIT: &str = "
-SELECT coalesce(version, 0), coalesce(holders, '{}'), (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-FROM (SELECT 1) AS one LEFT JOIN ojs_hub_limit ON region = $1";
-
-/// One row where the limit was at the version that the change was made from.
-const CHANGE_LIMIT: &str = "
-INSERT INTO ojs_hub_limit SELECT $1, $2 + 1, $3 WHERE $2 = 0 OR EXISTS (SELECT 1 FROM ojs_hub_limit WHERE region = $1)
-ON CONFLICT (region) DO UPDATE SET version = excluded.version, holders = excluded.holders WHERE ojs_hub_limit.version = $2
-RETURNING 1";
 
 /// Statuses that are read at once, of some kilobytes each; the rest comes the next time.
 const STATUSES_MAX: i64 = 5_000;
@@ -350,15 +341,11 @@ impl Postgres {
     }
 
     pub(super) async fn limit(&self, region: &str) -> Result<SavedLimit, RecordError> {
-        let rows = self.ask(LIMIT, &[(&region, Type::TEXT)]).await?;
-        Ok(SavedLimit { version: number(&rows, 0, 0)?, holders: text(&rows, 0, 1)?, now_ms: number(&rows, 0, 2)? })
+        limits::read(&self.of_rest, &self.settings, region).await
     }
 
     pub(super) async fn change_limit(&self, region: &str, from: u64, holders: &str) -> Result<Kept, RecordError> {
-        let from = signed(from);
-        let values: [Value<'_>; 3] = [(&region, Type::TEXT), (&from, Type::INT8), (&holders, Type::TEXT)];
-        let changed = self.ask(CHANGE_LIMIT, &values).await?;
-        Ok(if changed.is_empty() { Kept::Behind } else { Kept::Kept })
+        limits::change(&self.of_rest, &self.settings, region, from, holders).await
     }
 
     pub(super) async fn statuses(&self, after: &StatusPlace) -> Result<Statuses, RecordError> {
@@ -386,6 +373,11 @@ impl Postgres {
     /// The connection for the index of jobs.
     pub(in crate::hub::record) const fn index_line(&self) -> (&Line, &PostgresSettings) {
         (&self.of_index, &self.settings)
+    }
+
+    /// The connection for keys, for which calls wait.
+    pub(in crate::hub::record) const fn key_line(&self) -> (&Line, &PostgresSettings) {
+        (&self.of_keys, &self.settings)
     }
 
     /// The rows of a statement about reports.

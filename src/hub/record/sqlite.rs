@@ -14,6 +14,7 @@ pub(super) mod promotion;
 pub(super) mod replay;
 mod reports;
 mod tables;
+pub(super) mod uwer;
 
 use std::cell::Cell;
 use std::path::Path;

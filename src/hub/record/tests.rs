@@ -7,6 +7,7 @@ mod keys;
 mod ledger;
 mod promotion;
 mod replay;
+mod uwer;
 
 use std::path::Path;
 use std::time::Duration;
@@ -106,7 +107,7 @@ async fn a_change_that_cannot_be_kept_leaves_all_as_it_was() {
 #[test]
 fn a_file_of_a_later_version_or_of_another_program_is_refused_and_one_of_the_first_version_is_read() {
     let folder = tempfile::tempdir().unwrap();
-    let first = "PRAGMA user_version=1; ALTER TABLE state DROP COLUMN name; ALTER TABLE state DROP COLUMN taken; ALTER TABLE state DROP COLUMN regions; ALTER TABLE state DROP COLUMN pools; ALTER TABLE state DROP COLUMN quotas; DROP TABLE report; DROP TABLE fleet_limit; DROP TABLE claimed_key; DROP TABLE job_change; DROP TABLE index_place; DROP TABLE index_epoch; DROP TABLE job_body; DROP TABLE body_place; DROP TABLE body_key; DROP TABLE body_total; DROP TABLE drill; DROP TABLE drill_count; DROP TABLE promotion; DROP TABLE promotion_job; DROP TABLE repeated_id; DROP TABLE conflict; DROP TABLE conflict_place; DROP TABLE ledger_day; DROP TABLE ledger_turn; DROP TABLE job_history; DROP TABLE ledger_job; DROP TABLE replay; DROP TABLE replay_job; DROP TABLE incident";
+    let first = "PRAGMA user_version=1; ALTER TABLE state DROP COLUMN name; ALTER TABLE state DROP COLUMN taken; ALTER TABLE state DROP COLUMN regions; ALTER TABLE state DROP COLUMN pools; ALTER TABLE state DROP COLUMN quotas; DROP TABLE report; DROP TABLE fleet_limit; DROP TABLE claimed_key; DROP TABLE job_change; DROP TABLE index_place; DROP TABLE index_epoch; DROP TABLE job_body; DROP TABLE body_place; DROP TABLE body_key; DROP TABLE body_total; DROP TABLE drill; DROP TABLE drill_count; DROP TABLE promotion; DROP TABLE promotion_job; DROP TABLE repeated_id; DROP TABLE conflict; DROP TABLE conflict_place; DROP TABLE ledger_day; DROP TABLE ledger_turn; DROP TABLE job_history; DROP TABLE ledger_job; DROP TABLE replay; DROP TABLE replay_job; DROP TABLE incident; DROP TABLE uwer_task; DROP TABLE uwer_letter";
     for (name, statement) in
         [("later.db", "PRAGMA user_version=99"), ("foreign.db", "PRAGMA application_id=7"), ("first.db", first)]
     {

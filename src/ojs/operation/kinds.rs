@@ -93,6 +93,10 @@ words! {
         FederationDecisions = "federation_decisions",
         /// `GET /v1/federation/jobs/{federation_id}`, or with `?job_id=`: the record of a job in the hub's index.
         FederationJob = "federation_job",
+        /// `POST /uwer/v4/tasks`: a task of the legacy orchestration UWER.
+        UwerSubmit = "uwer_submit",
+        /// `GET /uwer/v4/tasks/{id}`: the state of tasks.
+        UwerTask = "uwer_task",
         /// Below the federation paths, but none of these with its method.
         FederationOther = "federation_other",
         /// Not in the table.
@@ -133,9 +137,17 @@ impl Operation {
             | Self::FederationOutcomes
             | Self::FederationDecisions
             | Self::FederationJob
+            | Self::UwerSubmit
+            | Self::UwerTask
             | Self::FederationOther => Class::Federation,
             Self::Unknown => Class::Other,
         }
+    }
+
+    /// Whether it is one of the federation API: neither below its paths without a meaning, nor of UWER.
+    pub(super) const fn is_of_federation(self) -> bool {
+        matches!(self.class(), Class::Federation)
+            && !matches!(self, Self::FederationOther | Self::UwerSubmit | Self::UwerTask)
     }
 
     /// Whether it can create jobs, so that its body must be read before it goes anywhere.

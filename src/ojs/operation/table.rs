@@ -291,6 +291,10 @@ pub(super) static ROWS: &[Row] = &[
     row(GET, "/ojs/federation/decisions", Op::FederationDecisions, Scope::Ours),
     row(GET, "/ojs/federation/jobs", Op::FederationJob, Scope::Ours),
     row(GET, "/ojs/federation/jobs/{}", Op::FederationJob, Scope::Ours),
+    // The legacy orchestration UWER.
+    data(POST, "/uwer/v4/tasks", Op::UwerSubmit, Scope::Ours),
+    row(GET, "/uwer/v4/tasks/{}", Op::UwerTask, Scope::Ours),
+    row(ANY, "/uwer/v4/{*}", Op::FederationOther, Scope::Ours),
     row(ANY, "/v1/federation/{*}", Op::FederationOther, Scope::Ours),
     row(ANY, "/ojs/v1/federation/{*}", Op::FederationOther, Scope::Ours),
     row(ANY, "/ojs/federation/{*}", Op::FederationOther, Scope::Ours),

@@ -110,6 +110,12 @@ impl Exchange {
         }
     }
 
+    /// The exchange of a call that this one makes itself, for the same client.
+    #[must_use]
+    pub fn within(&self, proxy: &Proxy, request: &Request<IncomingBody>) -> Self {
+        Self::begin(proxy, request, self.connection.clone())
+    }
+
     /// The id of the request, echoed or minted, as a header value that is also visible ASCII text.
     #[must_use]
     pub const fn request_id(&self) -> &HeaderValue {
@@ -122,7 +128,8 @@ impl Exchange {
     }
 
     /// When its head was there.
-    pub(crate) const fn started(&self) -> Instant {
+    #[must_use]
+    pub const fn started(&self) -> Instant {
         self.started
     }
 

@@ -21,7 +21,9 @@ use crate::journal::Note;
 use crate::ojs::{
     self, Abridged, Additions, Cuts, Envelope, ErrorDocument, Fault, Segments, StampedBody, Uuid7, Uuid7Room, hint,
 };
-use crate::policy::{DecidedBy, Decision, Explanation, Job, RegionIndex, RouteError, TENANT_KEY, View};
+use crate::policy::{
+    self, DecidedBy, Decision, Explanation, Job, PermittedRegions, RegionIndex, RouteError, TENANT_KEY, View,
+};
 use crate::proxy::{
     call::{feedback::source, notes},
     state::{Ours, OwnTracking, Proxy, Shard, Shared, Spooling, refuse_shard},
@@ -103,6 +105,22 @@ fn dry_run_once(
     let refusal = explanation.outcome.as_ref().err().map(|error| refusal(envelope, &view, error));
     let unknown_keys = envelope.unknown_key_names(KEYS_MAX).into_iter().map(Cow::into_owned).collect();
     Ok(DryRun { explanation, decided_by, refusal, unknown_keys })
+}
+
+/// Whether the hub, which is that of the local region, may have the bytes of a job with this body: the rules and its tenant permit the local region, and
+/// it is not pinned.
+#[must_use]
+pub fn may_be_at_hub(proxy: &Proxy, body: &[u8], tenant: Option<&str>) -> bool {
+    let shared = &proxy.shared;
+    let (mut read, view) = (read(shared, body), shared.registry.view());
+    let Ok(envelope) = accepted(shared, &view, of_tenant(&mut read, tenant)) else { return false };
+    match with_job(envelope, |job| policy::permitted_regions(&view, job)) {
+        Some(PermittedRegions::Every) => true,
+        Some(PermittedRegions::Only(regions)) => {
+            regions.into_iter().any(|index| view.region(index).id == shared.config.local_region)
+        }
+        None => false,
+    }
 }
 
 /// Plans an enqueue. Sets `planned` to the strategy, also where no region was found, and notes the grounds. Takes a

@@ -29,7 +29,7 @@ use crate::region::{
     Breakers, Drills, ExcludedQueues, FigureQuestions, KnownQueues, Owners, Quotas, Region, Registry, RouteQuestions,
     Traffic, Workers,
 };
-use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox};
+use crate::replica::{BodyOutbox, IndexQuestions, Lags, Outbox, StoreQuestions};
 use crate::spool::Spool;
 use crate::telemetry::{Metrics, Ration, Rations, RegionMetrics};
 
@@ -75,6 +75,8 @@ pub struct Shared {
     pub replicated: Vec<Glob>,
     /// The way of look-ups to the hub's index.
     pub index: Arc<IndexQuestions>,
+    /// The way of requests to the central store of UWER.
+    pub store: Arc<StoreQuestions>,
     /// The questions to the hub about jobs; none where this sidecar decides by its view.
     pub asking: Option<Asking>,
     /// The failover drill that this sidecar takes part in.

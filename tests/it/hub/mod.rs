@@ -28,7 +28,7 @@ mod look_ups;
 mod messages;
 mod outcomes;
 mod pools;
-mod postgres;
+pub mod postgres;
 mod promotion;
 mod put_pools;
 mod quotas;

@@ -10,7 +10,7 @@ use super::super::postgres_error::PostgresError;
 const LOCK: i64 = 0x4f4a_5348;
 
 /// Forward only: the statements at place N bring tables of version N to version N + 1.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     "
 CREATE TABLE ojs_hub_version (version bigint NOT NULL);
 INSERT INTO ojs_hub_version VALUES (0);
@@ -177,6 +177,18 @@ CREATE TABLE ojs_hub_type_end (
   hub text NOT NULL, job_type text NOT NULL, tenant text NOT NULL, from_ms bigint NOT NULL, succeeded bigint NOT NULL, failed bigint NOT NULL,
   jobs text NOT NULL, PRIMARY KEY (hub, job_type, tenant, from_ms));
 CREATE INDEX ojs_hub_type_end_age ON ojs_hub_type_end (from_ms);
+",
+    // Tasks of UWER by their idempotency keys, and the documents that were refused.
+    "
+CREATE TABLE ojs_hub_uwer_task (
+  key text COLLATE \"C\" PRIMARY KEY, digest text NOT NULL, workflow_id text NOT NULL, origin text NOT NULL, job_id text NOT NULL UNIQUE,
+  token text NOT NULL, until_ms bigint NOT NULL, region text, claimed_ms bigint NOT NULL, stored_ms bigint);
+CREATE INDEX ojs_hub_uwer_task_workflow ON ojs_hub_uwer_task (workflow_id);
+CREATE INDEX ojs_hub_uwer_task_stored ON ojs_hub_uwer_task (stored_ms) WHERE stored_ms IS NOT NULL;
+CREATE INDEX ojs_hub_uwer_task_claimed ON ojs_hub_uwer_task (claimed_ms) WHERE region IS NULL;
+CREATE TABLE ojs_hub_uwer_letter (
+  id text COLLATE \"C\" PRIMARY KEY, first_ms bigint NOT NULL, last_ms bigint NOT NULL, count bigint NOT NULL, document text NOT NULL, sealed bytea);
+CREATE INDEX ojs_hub_uwer_letter_age ON ojs_hub_uwer_letter (first_ms, id);
 ",
 ];
 

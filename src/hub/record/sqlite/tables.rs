@@ -18,7 +18,7 @@ const APPLICATION: i64 = 0x4f4a_5348;
 const MODE: u32 = 0o600;
 
 /// Forward only: the statements at place N bring a file of version N to version N + 1.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     "
 CREATE TABLE state (
   only_one INTEGER PRIMARY KEY CHECK (only_one = 1), change INTEGER NOT NULL, switches TEXT NOT NULL);
@@ -162,6 +162,18 @@ CREATE UNIQUE INDEX incident_open ON incident (job_type, tenant) WHERE is_open;
 CREATE INDEX incident_age ON incident (opened_ms, id);
 CREATE INDEX incident_closed ON incident (closed_ms) WHERE closed_ms IS NOT NULL;
 CREATE INDEX incident_due ON incident (due_ms) WHERE due_ms IS NOT NULL;
+",
+    // Tasks of UWER by their idempotency keys, and the documents that were refused.
+    "
+CREATE TABLE uwer_task (
+  key TEXT PRIMARY KEY, digest TEXT NOT NULL, workflow_id TEXT NOT NULL, origin TEXT NOT NULL, job_id TEXT NOT NULL UNIQUE,
+  token TEXT NOT NULL, until_ms INTEGER NOT NULL, region TEXT, claimed_ms INTEGER NOT NULL, stored_ms INTEGER) WITHOUT ROWID;
+CREATE INDEX uwer_task_workflow ON uwer_task (workflow_id);
+CREATE INDEX uwer_task_stored ON uwer_task (stored_ms) WHERE stored_ms IS NOT NULL;
+CREATE INDEX uwer_task_claimed ON uwer_task (claimed_ms) WHERE region IS NULL;
+CREATE TABLE uwer_letter (
+  id TEXT PRIMARY KEY, first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL, count INTEGER NOT NULL, document TEXT NOT NULL, sealed BLOB);
+CREATE INDEX uwer_letter_age ON uwer_letter (first_ms, id);
 ",
 ];
 

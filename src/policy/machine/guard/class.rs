@@ -46,7 +46,9 @@ impl GuardClass {
             Op::QueuePause | Op::QueueResume | Op::QueuePurge | Op::QueueDelete | Op::QueueScoped => Self::Admin,
             Op::WebSocket | Op::Health | Op::Unknown => return None,
             Op::FederationRegions | Op::FederationRoute | Op::FederationHealth | Op::FederationOther => return None,
-            Op::FederationOutcomes | Op::FederationDecisions | Op::FederationJob => return None,
+            Op::FederationOutcomes | Op::FederationDecisions | Op::FederationJob | Op::UwerSubmit | Op::UwerTask => {
+                return None;
+            }
         })
     }
 
