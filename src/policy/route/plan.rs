@@ -206,6 +206,7 @@ pub fn has_tags(view: &View, tags: &str, index: RegionIndex) -> bool {
 }
 
 /// The first rule that matches, with its place.
+#[inline]
 fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<(usize, &'v Rule)>, RouteError> {
     let settings = &view.settings;
     for (place, rule) in settings.rules.iter().enumerate() {
@@ -219,6 +220,11 @@ fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<(usize, &'v Ru
 /// Whether a job is described for the ledger of the hub, by the first rule that matches it; none where no rule says it.
 pub fn ledger_by_rule(view: &View, job: &Job<'_>) -> Option<Ledger> {
     first_rule(view, job).ok().flatten().and_then(|(_, rule)| rule.ledger)
+}
+
+/// The same of a job that this rule has matched. `rule`: its place, as in [`super::Grounds::rule`].
+pub fn ledger_of_rule(view: &View, rule: Option<u16>) -> Option<Ledger> {
+    view.settings.rules.get(usize::from(rule?))?.ledger
 }
 
 fn default_of(view: &View, rule: Option<&Rule>) -> Strategy {
