@@ -154,7 +154,7 @@ pub(super) async fn repeated(
 /// The present state of a replay of one job; an error where it was refused.
 async fn answer(hub: &Hub, replay: &Replay) -> Result<Value, Refusal> {
     let saved = hub.record.replay(&replay.id).await?;
-    // One that is long over may be gone by now.
+    // The record may have dropped one that is long over.
     let present = saved.map_or_else(|| Ok(replay.clone()), |saved| read_replay(&saved))?;
     let rows = hub.record.replay_jobs(&replay.id, &ReplayStep::ALL, 0, 1).await?;
     let job = rows.into_iter().next().ok_or_else(|| {
