@@ -52,7 +52,6 @@ impl Decision {
 /// Chooses the regions that a job is tried in by a view, without a look at its drill; see [`super::route_on`].
 ///
 /// Errors: [`RouteError`], with all that the error document needs.
-#[inline]
 pub(super) fn route_by(
     view: &View,
     job: &Job<'_>,

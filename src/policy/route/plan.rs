@@ -206,7 +206,6 @@ pub fn has_tags(view: &View, tags: &str, index: RegionIndex) -> bool {
 }
 
 /// The first rule that matches, with its place.
-#[inline]
 fn first_rule<'v>(view: &'v View, job: &Job<'_>) -> Result<Option<(usize, &'v Rule)>, RouteError> {
     let settings = &view.settings;
     for (place, rule) in settings.rules.iter().enumerate() {
