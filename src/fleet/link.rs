@@ -1,5 +1,6 @@
 //! The connection of a sidecar to its hub.
 
+mod asking;
 mod bodies;
 mod breakers;
 mod changes;

@@ -68,9 +68,8 @@ impl Slotting {
             OnHubLoss::Local => LimitWithoutHub::Local,
             OnHubLoss::Refuse => LimitWithoutHub::Refuse,
         };
-        let most = active.quota.max_active.unwrap_or_default();
         // The longest lease is that which workers ask for: each request names it.
-        let bounds = (on_hub_loss, most, Duration::ZERO);
+        let bounds = (on_hub_loss, active.most, Duration::ZERO);
         let grant = Arc::clone(&active.slots.grant);
         let places = Pooled::new(Arc::clone(&active.key), bounds, grant, Arc::clone(&self.journal));
         Slotted {

@@ -24,7 +24,7 @@ pub(super) use stray::refuse_strays;
 use unread::{ROUTING_KEY_BYTES_MIN, are_unread};
 
 /// The queue of a job that names none.
-const DEFAULT_QUEUE: &str = "default";
+pub(super) const DEFAULT_QUEUE: &str = "default";
 
 /// The text of a job's meta under a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

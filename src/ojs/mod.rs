@@ -57,7 +57,7 @@ pub use due::Due;
 pub use envelope::{Envelope, MetaText, Unclear};
 pub use error::ErrorDocument;
 pub use fault::Fault;
-pub use job_details::JobDetails;
+pub use job_details::{JobDetails, TENANT_KEY, args_of_answer};
 pub use manifest::{
     FEDERATION_EXTENSION, SCHEDULING_EXTENSION, announces, conformance_level, federated_manifest, restricted_manifest,
 };

@@ -100,6 +100,7 @@ const fn hex(bytes: [u8; 4]) -> [u8; 8] {
 }
 
 /// The text of a [`Uuid7::new`].
+#[inline]
 #[must_use]
 pub fn federation_id(unix_ms: u64, random: [u8; 10]) -> Uuid7Text {
     Uuid7Text::of(Uuid7::new(unix_ms, random).0)

@@ -63,8 +63,8 @@ pub use region_set::RegionSet;
 pub use route::{
     ANSWER_BYTES_MAX, Answered, DecidedBy, Decision, Demand, DrillKept, DrillPart, Drilled, Explanation, Fallen,
     Grounds, Inputs, Origin, Part, PermittedRegions, QUESTION_BYTES_MAX, RETRY_HUB, RouteAnswer, RouteQuestion, Scored,
-    Together, answer, explain, explain_answered, has_tags, ledger_by_rule, means_local, permits, permitted_regions,
-    route, route_answered, route_on, route_within, settle, together,
+    Together, answer, explain, explain_answered, has_tags, ledger_by_rule, ledger_of_rule, means_local, permits,
+    permitted_regions, route, route_answered, route_on, route_within, settle, together,
 };
 pub use schedule::{
     ActiveQuota, ActiveTable, Asker as QueueAsker, Call as QueueCall, Depth as QueueDepth, Dispatched,

@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 
-use super::body::Reach;
 use super::change::{Change, ChangeKind, JobFacts, is_text};
 use super::columns::{push_number, push_text};
 use super::details::{DETAIL_FIELDS, Details, OwnedDetails};
@@ -40,32 +39,11 @@ pub struct Seen<'a> {
     pub details: Option<Details<'a>>,
 }
 
-/// The last columns of a line: where a job was replicated from, and the job without its arguments; and the regions that it may go to, where
-/// the hub is to get its bytes.
+/// The last columns of a line: where a job was replicated from, the job without its arguments, and the permission that it has gone by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     line: Vec<u8>,
-    more: Option<Box<More>>,
-    ledgered: Ledgered,
-}
-
-/// The parts of a description that few jobs have.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct More {
-    reach: Option<Reach>,
     trial: Option<String>,
-}
-
-/// The part of a stored job that the ledger of the hub gets.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Ledgered {
-    /// Nothing: the ledger has no row of it.
-    #[default]
-    No,
-    /// That it exists: its description stays with the regions that it is bound to.
-    Bare,
-    /// Its priority and the digest of its arguments, too.
-    Described,
 }
 
 impl Description {
@@ -82,39 +60,18 @@ impl Description {
             (true, false) => b"0",
             (true, true) => b"1",
         });
-        Self { line, more: None, ledgered: Ledgered::No }
-    }
-
-    /// The same of a job of which the ledger gets this part.
-    #[must_use]
-    pub fn ledgered(self, ledgered: Ledgered) -> Self {
-        Self { ledgered, ..self }
-    }
-
-    /// The part that the ledger gets.
-    #[must_use]
-    pub const fn of_ledger(&self) -> Ledgered {
-        self.ledgered
-    }
-
-    /// The same of a job whose bytes the hub is to get.
-    #[must_use]
-    pub fn with_reach(self, reach: Reach) -> Self {
-        let more = *self.more.unwrap_or_default();
-        Self { more: Some(Box::new(More { reach: Some(reach), ..more })), ..self }
+        Self { line, trial: None }
     }
 
     /// The same of a job that goes by the permission of a half-open breaker.
     #[must_use]
-    pub fn of_trial(self, name: &str) -> Self {
-        let more = *self.more.unwrap_or_default();
-        Self { more: Some(Box::new(More { trial: Some(name.to_owned()), ..more })), ..self }
+    pub fn of_trial(self, name: String) -> Self {
+        Self { trial: Some(name), ..self }
     }
 
-    /// The regions that the job may go to, where the hub is to get its bytes.
-    #[must_use]
-    pub fn reach(&self) -> Option<&Reach> {
-        self.more.as_ref()?.reach.as_ref()
+    /// The bytes that it holds beside itself. Units: bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.line.capacity() + self.trial.as_ref().map_or(0, String::capacity)
     }
 }
 
@@ -160,9 +117,7 @@ pub(super) fn write(lines: &mut Vec<u8>, seen: &Seen<'_>) -> bool {
     if let Some(details) = &seen.details {
         lines.push(b'\t');
         details.write(lines);
-        if let Some(trial) =
-            seen.described.and_then(|it| it.more.as_ref()?.trial.as_deref()).filter(|trial| is_text(trial))
-        {
+        if let Some(trial) = seen.described.and_then(|it| it.trial.as_deref()).filter(|trial| is_text(trial)) {
             lines.push(b'\t');
             lines.extend_from_slice(trial.as_bytes());
         }
@@ -314,7 +269,7 @@ mod tests {
         let details = Some(OwnedDetails { worker: Some("w".to_owned()), ..OwnedDetails::default() });
         let reported = ReportedChange { change: expected, details, trial: None };
         assert_eq!(read_lines(&ledgered), Ok(vec![reported.clone()]));
-        let described = described.of_trial("i/2");
+        let described = described.of_trial("i/2".to_owned());
         let details = Some(Details { worker: Some("w"), ..Details::default() });
         let probe = lines(&Seen { details, ..seen(&region, Some(&described)) }).unwrap();
         assert_eq!(probe, format!("{}\ti/2\n", ledgered.trim_end()));
@@ -364,7 +319,7 @@ mod tests {
         let (text, time) = (Some(text.as_str()), 1 << 62);
         let described =
             Description::new(text, Some(JobTexts { job_type: text, queue: text, tenant: text, bound: true }));
-        let described = described.of_trial(text.unwrap());
+        let described = described.of_trial(text.unwrap().to_owned());
         let (digest, number) = ("0".repeat(64), Some(1 << 62));
         let details = Details {
             priority: Some(i64::MIN),

@@ -18,9 +18,9 @@ pub const REPORT_BYTES_MAX: usize = REPORT_LINES_MAX * LINE_BYTES_MAX;
 /// The room of a new report; a busy sidecar fills some of it between two looks. Units: bytes.
 const REPORT_BYTES: usize = 4 * 1024;
 
-/// Answers that wait to be read. The connection looks for them every 250 ms, for which this is enough at 30 000 short ones a second, and
-/// without one each second; an answer beyond it is read by its call. Units: bytes.
-const UNREAD_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Answers and bodies that wait to be read. The connection looks for them every 250 ms, for which this is enough at 30 000 short jobs a second,
+/// of some 1 100 bytes each, and without one each second; a job beyond it is read by its call. Units: bytes.
+const UNREAD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A longer answer is read by its call, because a copy takes as long. Units: bytes.
 const UNREAD_ANSWER_BYTES_MAX: usize = 16 * 1024;
 
@@ -123,7 +123,7 @@ impl Outbox {
         }
     }
 
-    /// Adds a job that a region has stored by this answer, which is read later.
+    /// Adds a job that a region has stored by this answer; both are read later.
     pub fn add_stored(&self, stored: Stored<'_>, answer: &[u8]) {
         if answer.len() <= UNREAD_ANSWER_BYTES_MAX {
             let mut unread = self.unread.lock();
@@ -183,9 +183,10 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::super::change::ChangeKind;
-    use super::super::{Description, read_lines};
+    use super::super::{Ledgered, Outline, SentJob, read_lines};
     use super::*;
     use crate::base::RegionId;
+    use crate::ojs::Segments;
 
     fn add(outbox: &Outbox, times: std::ops::Range<u64>) {
         let region = RegionId::parse("eu").unwrap();
@@ -258,12 +259,10 @@ mod tests {
 
     fn add_stored(outbox: &Outbox, at_ms: u64, answer: &str) {
         let region = RegionId::parse("eu").unwrap();
-        let described = Description::new(None, None);
+        let outline = Outline::new(false, Ledgered::No);
+        let sent = SentJob { pieces: Segments::new(), is_rerouted: false };
         let (own_id, federation_id) = (None, None);
-        outbox.add_stored(
-            Stored { own_id, federation_id, region: &region, at_ms, described, sent: None },
-            answer.as_bytes(),
-        );
+        outbox.add_stored(Stored { own_id, federation_id, region: &region, at_ms, outline, sent }, answer.as_bytes());
     }
 
     #[test]

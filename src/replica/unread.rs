@@ -1,7 +1,7 @@
-//! Jobs that regions have stored, with answers that nothing has read yet.
+//! Jobs that regions have stored, of which nothing has read yet the answers and the bytes.
 //!
-//! Reading an answer takes many times the instructions of a copy of it. So a call leaves the copy, and the thread of the connection to the
-//! hub reads it.
+//! Reading takes many times the instructions of leaving. So a call leaves a copy of the answer and its hold of the job as it was sent, and the
+//! thread of the connection to the hub reads both.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,12 @@ use data_encoding::HEXLOWER;
 
 use super::change::ChangeKind;
 use super::details::Details;
-use super::line::{Description, Ledgered, Seen};
+use super::line::Seen;
+use super::outline::{Ledgered, Outline};
 use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::ojs::answer::ShownJob;
-use crate::ojs::{JobDetails, Segments, segments_len};
+use crate::ojs::{JobDetails, Segments, args_of_answer, segments_len};
 
 /// A job that a region has stored, as the call knows it.
 #[derive(Debug)]
@@ -28,67 +29,53 @@ pub struct Stored<'a> {
     /// When it was seen. Units: milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// The job.
-    pub described: Description,
-    /// The job as it was sent; none where the ledger of the hub gets nothing of it.
-    pub sent: Option<SentJob>,
+    pub outline: Outline,
+    /// The job as it was sent.
+    pub sent: SentJob,
 }
 
 /// A job as it was sent to its region.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct SentJob {
-    /// Its body.
+    /// Its body; no pieces of a job whose outline does not read it.
     pub pieces: Segments,
     /// Whether another region was meant for it.
     pub is_rerouted: bool,
 }
 
-impl SentJob {
-    /// The bytes that it holds. Units: bytes.
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + segments_len(&self.pieces)
-    }
-
-    /// Gives the details of the job to `take`: of a bare one no more than where it went. `answer`: that of its region, where it shows the job alone.
-    pub fn details<T>(&self, of: Ledgered, answer: &[u8], take: impl FnOnce(Details<'_>) -> T) -> T {
-        let is_rerouted = self.is_rerouted;
-        if of == Ledgered::Bare {
-            return take(Details { is_rerouted, ..Details::default() });
-        }
-        let body: Cow<'_, [u8]> = match self.pieces.as_slice() {
-            [one] => Cow::Borrowed(one),
-            pieces => Cow::Owned(pieces.concat()),
-        };
-        let job = JobDetails::read(&body);
-        let payload_digest = job.args.map(digest_of);
-        let stored = JobDetails::of_answer(answer).args.filter(|stored| job.args.is_some_and(|args| args != *stored));
-        let stored_digest = stored.map(digest_of);
-        take(Details {
-            priority: job.priority,
-            payload_digest: payload_digest.as_deref(),
-            stored_digest: stored_digest.as_deref(),
-            replay_of: job.replay_of.as_deref(),
-            is_rerouted,
-            ..Details::default()
-        })
-    }
-}
-
-/// The digest of the arguments of a job: SHA-256 of their bytes, in lower-case hex.
-fn digest_of(args: &[u8]) -> String {
-    HEXLOWER.encode(digest(&SHA256, args).as_ref())
-}
-
 impl Stored<'_> {
-    /// Reads the answer of its region. None where it shows another job: by its `unique` policy a region may have answered with one that this
-    /// call does not describe.
-    pub(super) fn read<T>(&self, answer: &[u8], take: impl FnOnce(&Seen<'_>) -> T) -> Option<T> {
+    /// Reads the answer of its region and the job as it was sent. None where the answer shows another job: by its `unique` policy a region may have
+    /// answered with one that this call does not describe.
+    pub(super) fn read<T>(self, answer: &[u8], take: impl FnOnce(&Seen<'_>) -> T) -> Option<T> {
         let shown = ShownJob::near_the_ends(answer).unwrap_or_else(|| ShownJob::read(answer));
         if shown.id.as_deref().is_some_and(|id| self.own_id.is_some_and(|own| own != id.as_bytes())) {
             return None;
         }
         let text = |id| std::str::from_utf8(id).ok();
         let job_id = shown.id.as_deref().or_else(|| self.own_id.and_then(text))?;
-        let seen = Seen {
+        let (SentJob { pieces, is_rerouted }, ledgered) = (self.sent, self.outline.of_ledger());
+        let body: Cow<'_, [u8]> = match pieces.as_slice() {
+            [one] => Cow::Borrowed(one),
+            pieces => Cow::Owned(pieces.concat()),
+        };
+        let job = JobDetails::read(&body);
+        let described = self.outline.describe(&job);
+        let digests = if ledgered == Ledgered::Described { digests(&job, answer) } else { [None, None] };
+        let [payload_digest, stored_digest] = &digests;
+        let details = match ledgered {
+            Ledgered::No => None,
+            // No more than where it went.
+            Ledgered::Bare => Some(Details { is_rerouted, ..Details::default() }),
+            Ledgered::Described => Some(Details {
+                priority: job.priority,
+                payload_digest: payload_digest.as_deref(),
+                stored_digest: stored_digest.as_deref(),
+                replay_of: job.replay_of.as_deref(),
+                is_rerouted,
+                ..Details::default()
+            }),
+        };
+        Some(take(&Seen {
             job_id,
             region: self.region,
             kind: ChangeKind::Created,
@@ -97,15 +84,22 @@ impl Stored<'_> {
             federation_id: self.federation_id.and_then(text),
             state: shown.state.as_deref(),
             enqueued_ms: shown.enqueued_at.as_deref().and_then(read_rfc3339),
-            described: Some(&self.described),
-            details: None,
-        };
-        Some(match &self.sent {
-            Some(sent) => sent
-                .details(self.described.of_ledger(), answer, |details| take(&Seen { details: Some(details), ..seen })),
-            None => take(&seen),
-        })
+            described: Some(&described),
+            details,
+        }))
     }
+}
+
+/// The digests of the arguments as they were sent, and, where these are other bytes, as the region has shown them.
+fn digests(job: &JobDetails<'_>, answer: &[u8]) -> [Option<String>; 2] {
+    let Some(args) = job.args else { return [None, None] };
+    let stored = args_of_answer(answer).filter(|stored| args != *stored);
+    [Some(digest_of(args)), stored.map(digest_of)]
+}
+
+/// The digest of the arguments of a job: SHA-256 of their bytes, in lower-case hex.
+fn digest_of(args: &[u8]) -> String {
+    HEXLOWER.encode(digest(&SHA256, args).as_ref())
 }
 
 /// The room of a part: for the jobs, and for their texts. Units: jobs, bytes.
@@ -118,7 +112,7 @@ const PIECE_BYTES: usize = 1024;
 pub(super) struct Unread {
     parts: Vec<Part>,
     jobs: usize,
-    /// The bytes of their texts.
+    /// The bytes of their texts, of their bodies, and of what their outlines hold.
     bytes: usize,
 }
 
@@ -135,14 +129,14 @@ struct UnreadJob {
     federation_id_length: Option<usize>,
     region: RegionId,
     at_ms: u64,
-    described: Description,
-    sent: Option<Box<SentJob>>,
+    outline: Outline,
+    sent: SentJob,
     answer_length: usize,
 }
 
 impl Unread {
     pub(super) fn add(&mut self, stored: Stored<'_>, answer: &[u8]) {
-        let Stored { own_id, federation_id, region, at_ms, described, sent } = stored;
+        let Stored { own_id, federation_id, region, at_ms, outline, sent } = stored;
         let texts = [own_id, federation_id, Some(answer)];
         let bytes = texts.iter().flatten().map(|text| text.len()).sum();
         if !self.parts.last().is_some_and(|part| part.has_room(bytes)) {
@@ -156,17 +150,8 @@ impl Unread {
             .for_each(|it| part.texts.extend_from_slice(it));
         let [own_id_length, federation_id_length] = [own_id, federation_id].map(|id| id.map(<[u8]>::len));
         let (region, answer_length) = (region.clone(), answer.len());
-        self.bytes += bytes + sent.as_ref().map_or(0, SentJob::bytes);
-        let sent = sent.map(Box::new);
-        part.jobs.push(UnreadJob {
-            own_id_length,
-            federation_id_length,
-            region,
-            at_ms,
-            described,
-            sent,
-            answer_length,
-        });
+        self.bytes += bytes + segments_len(&sent.pieces) + outline.bytes();
+        part.jobs.push(UnreadJob { own_id_length, federation_id_length, region, at_ms, outline, sent, answer_length });
         self.jobs += 1;
     }
 
@@ -174,13 +159,13 @@ impl Unread {
         self.jobs
     }
 
-    /// The bytes that are held, but for those of descriptions.
+    /// The bytes that are held.
     pub(super) const fn bytes(&self) -> usize {
         self.jobs * size_of::<UnreadJob>() + self.bytes
     }
 
     /// Gives the jobs with their answers, oldest first.
-    pub(super) fn for_each(self, mut take: impl FnMut(&Stored<'_>, &[u8])) {
+    pub(super) fn for_each(self, mut take: impl FnMut(Stored<'_>, &[u8])) {
         self.parts.into_iter().for_each(|part| part.for_each(&mut take));
     }
 }
@@ -194,30 +179,35 @@ impl Part {
         self.jobs.len() < PART_ROOM.0 && self.texts.capacity() - self.texts.len() >= bytes
     }
 
-    fn for_each(self, mut take: impl FnMut(&Stored<'_>, &[u8])) {
+    fn for_each(self, mut take: impl FnMut(Stored<'_>, &[u8])) {
         let mut texts = &*self.texts;
         for job in self.jobs {
-            let UnreadJob { own_id_length, federation_id_length, region, at_ms, described, sent, answer_length } = job;
+            let UnreadJob { own_id_length, federation_id_length, region, at_ms, outline, sent, answer_length } = job;
             let mut next = |length: Option<usize>| texts.split_off(..length?);
             let (own_id, federation_id) = (next(own_id_length), next(federation_id_length));
             let Some(answer) = next(Some(answer_length)) else {
                 debug_assert!(false, "each job has its texts");
                 return;
             };
-            let sent = sent.map(|sent| *sent);
-            take(&Stored { own_id, federation_id, region: &region, at_ms, described, sent }, answer);
+            take(Stored { own_id, federation_id, region: &region, at_ms, outline, sent }, answer);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::JobTexts;
+    use bytes::Bytes;
+
+    use super::super::line::{self, Description, JobTexts};
     use super::*;
 
     /// The id and the tracking id of a call, and the answer.
     type Answered<'a> = (Option<&'a str>, Option<&'a [u8]>, &'a str);
     type Shown = (String, Option<String>, Option<String>, Option<u64>, bool);
+
+    fn sent(body: &'static str) -> SentJob {
+        SentJob { pieces: std::iter::once(Bytes::from(body)).collect(), is_rerouted: true }
+    }
 
     /// The job, its tracking id, its state and its time, and whether it is described, of each that is reported.
     fn shown(jobs: &[Answered<'_>]) -> Vec<Shown> {
@@ -226,11 +216,9 @@ mod tests {
         let mut unread = Unread::default();
         for (own_id, federation_id, answer) in jobs {
             let (own_id, federation_id) = (own_id.map(str::as_bytes), *federation_id);
-            let described = Description::new(None, Some(texts));
-            unread.add(
-                Stored { own_id, federation_id, region: &region, at_ms: 7, described, sent: None },
-                answer.as_bytes(),
-            );
+            let outline = Outline::new(false, Ledgered::No);
+            let sent = sent(r#"{"queue":"q","args":[]}"#);
+            unread.add(Stored { own_id, federation_id, region: &region, at_ms: 7, outline, sent }, answer.as_bytes());
         }
         let taken = std::mem::take(&mut unread);
         assert_eq!((taken.len(), unread.len(), unread.bytes()), (jobs.len(), 0, 0));
@@ -279,5 +267,48 @@ mod tests {
             job("one", None),
         ];
         assert_eq!(shown(&all), expected);
+    }
+
+    /// The columns of the report of a job, behind its time.
+    fn columns(outline: Outline, sent: SentJob) -> String {
+        let region = RegionId::parse("eu").unwrap();
+        let stored = Stored { own_id: Some(b"j"), federation_id: None, region: &region, at_ms: 7, outline, sent };
+        let mut line = Vec::new();
+        assert_eq!(stored.read(br#"{"id":"j","args":[2]}"#, |seen| line::write(&mut line, seen)), Some(true));
+        let line = String::from_utf8(line).unwrap();
+        line.strip_prefix("j\teu\tcreated\t0\t7\t\t\t\t").unwrap().trim_end_matches('\n').to_owned()
+    }
+
+    #[test]
+    fn the_report_of_a_job_has_what_is_read_in_it_and_what_only_its_call_knows() {
+        let body = r#"{"type":"a","args":[1],"priority":3,"options":{"queue":"q"},"meta":{"tenant_id":"own"}}"#;
+        let (digest, stored) = (digest_of(b"[1]"), digest_of(b"[2]"));
+        let new = |ledgered| Outline::new(false, ledgered);
+        assert_eq!(columns(new(Ledgered::No), sent(body)), "\ta\tq\town\t0");
+        let caller = new(Ledgered::No).of_caller("caller");
+        assert_eq!(columns(caller.clone(), sent(body)), "\ta\tq\town\t0");
+        assert_eq!(columns(caller, sent("{}")), "\t\tdefault\tcaller\t0");
+        let described = columns(new(Ledgered::Described).of_trial("i/2"), sent(body));
+        assert_eq!(described, format!("\ta\tq\town\t0\t3\t{digest}\t{stored}\t\t\t\t1\ti/2"));
+        let none = Description::new(None, Some(JobTexts { bound: true, ..JobTexts::default() }));
+        let bare = Outline::new(true, Ledgered::Bare).written(none);
+        assert!(!bare.reads_sent());
+        let nothing = SentJob { pieces: Segments::new(), is_rerouted: false };
+        assert_eq!(columns(bare, nothing), "\t\t\t\t1\t\t\t\t\t\t\t0");
+    }
+
+    #[test]
+    fn the_bodies_and_outlines_that_wait_are_counted() {
+        let region = RegionId::parse("eu").unwrap();
+        let mut unread = Unread::default();
+        let mut add = |outline, body| {
+            let before = unread.bytes();
+            let sent = sent(body);
+            unread.add(Stored { own_id: None, federation_id: None, region: &region, at_ms: 7, outline, sent }, b"{}");
+            unread.bytes() - before - size_of::<UnreadJob>() - 2
+        };
+        let outline = Outline::new(false, Ledgered::No);
+        assert_eq!((add(outline.clone(), ""), add(outline.clone(), "{  }")), (0, 4));
+        assert!(add(outline.of_caller(&"x".repeat(300)), "") >= 300);
     }
 }

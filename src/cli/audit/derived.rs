@@ -25,10 +25,7 @@ pub(super) fn each_job(
     let (parts, mut count) = (shown.div_ceil(RECORDS_AT_ONCE), 0);
     for part in 0..parts {
         let mut outline = Outline::new(part, parts);
-        records(folder, |row| {
-            outline.take(row);
-            Ok(())
-        })?;
+        records(folder, |row| outline.take(row))?;
         for line in outline.lines() {
             each(&line)?;
             count += 1;

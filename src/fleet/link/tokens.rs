@@ -1,7 +1,5 @@
 //! The quotas of the feed, and the requests for their tokens, over the connection to the hub.
 
-use std::time::Duration;
-
 use super::super::failure::Failure;
 use super::super::grant::{GrantAnswer, GrantRequest};
 use super::super::quota_tokens::FeedQuotas;
@@ -10,11 +8,6 @@ use super::super::status::Status;
 use super::Link;
 use crate::policy::QUOTAS_MAX;
 use crate::telemetry::event;
-
-/// Between two looks whether jobs lack tokens, so that the hub is asked for more.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Before a refused request is sent again.
-const REFUSED_WAIT: Duration = Duration::from_secs(2);
 
 impl Link {
     /// Takes an event, which names all quotas. One that cannot be read changes nothing, and the switches of the feed go on.
@@ -33,26 +26,11 @@ impl Link {
 
     /// Asks for the tokens of quotas until that fails.
     pub(super) async fn keep_asking_for_tokens(&self, requests: &Requests) -> Failure {
-        let mut before = None;
-        loop {
+        let ask = async || {
             self.quoting.wait_for_names().await;
-            match self.ask_for_tokens(requests).await {
-                Ok(()) => {
-                    if before.take().is_some() {
-                        event::hub_grants_return(&requests.url.text);
-                    }
-                }
-                Err(Failure::Refused(error) | Failure::Slow(error)) => {
-                    if before.as_ref() != Some(&error) {
-                        event::hub_grants_refused(&requests.url.text, &error);
-                    }
-                    before = Some(error);
-                    self.clock.sleep(REFUSED_WAIT).await;
-                }
-                Err(failure) => return failure,
-            }
-            self.clock.sleep(LOOK_EVERY).await;
-        }
+            self.ask_for_tokens(requests).await
+        };
+        self.keep_asking(requests, ask, |_| {}).await
     }
 
     async fn ask_for_tokens(&self, requests: &Requests) -> Result<(), Failure> {

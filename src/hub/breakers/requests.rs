@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::access::Caller;
 use super::super::cursor::{cursor, read_cursor};
 use super::super::incident::{Closed, ClosedBy, Incident};
+use super::super::record::RecordError;
 use super::super::replay::read_grounds;
 use super::super::response::Refusal;
 use super::super::state::Hub;
@@ -66,10 +67,11 @@ pub(in crate::hub) async fn show(hub: &Hub, id: &str, query: &str) -> Result<Val
 async fn find(hub: &Hub, id: &str) -> Result<Incident, Refusal> {
     let id = query_text(id);
     let saved = if is_text(&id) { hub.record.incident(&id).await? } else { None };
-    saved.as_ref().and_then(Incident::read).ok_or_else(|| {
+    let saved = saved.ok_or_else(|| {
         let message = "there is no such incident; `ojs-sidecar incidents` lists those that there are".to_owned();
         Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
-    })
+    })?;
+    Ok(Incident::read(&saved).ok_or(RecordError::Content("an incident of a later version"))?)
 }
 
 /// Closes an incident and its breaker by the word of an operator. The answer comes once it is on disk.

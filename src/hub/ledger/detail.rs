@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use http::StatusCode;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::super::ledger_step::Step;
-use super::super::record::LedgerRow;
+use super::super::record::{LedgerRow, RecordError};
 use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::filter::read_job;
@@ -45,8 +46,8 @@ pub(in crate::hub) async fn detail(hub: &Hub, id: &str, query: &str) -> Result<V
         let rows = hub.record.ledger_history(copy, ROWS_MAX).await?;
         let mut document = shown(&saved, &job);
         document["metrics"] = metrics(&job);
-        document["leases"] = json!(leases(&rows, job.lease_until_ms, now_ms));
-        document["history"] = json!(rows.iter().map(shown_row).collect::<Vec<_>>());
+        document["leases"] = json!(leases(&rows, job.lease_until_ms, now_ms)?);
+        document["history"] = json!(rows.iter().map(shown_row).collect::<Result<Vec<_>, _>>()?);
         document["historyCut"] = json!(rows.len() == ROWS_MAX);
         copies.push(document);
     }
@@ -70,10 +71,18 @@ fn metrics(job: &Job) -> Value {
     })
 }
 
+/// The record of a row; none of one that was erased.
+///
+/// Errors: [`RecordError::Content`].
+fn record_of<T: DeserializeOwned>(row: &LedgerRow) -> Result<Option<T>, RecordError> {
+    let record = row.line.as_ref().map(|line| serde_json::from_str(line)).transpose();
+    record.map_err(|_| RecordError::Content("a record of the ledger of a later version"))
+}
+
 /// A row with its digest and its place.
-fn shown_row(row: &LedgerRow) -> Value {
-    let record = row.line.as_ref().and_then(|line| serde_json::from_str::<Value>(line).ok());
-    json!({ "record": record, "digest": format!("sha256:{}", data_encoding::HEXLOWER.encode(&row.leaf)) })
+fn shown_row(row: &LedgerRow) -> Result<Value, RecordError> {
+    let record: Option<Value> = record_of(row)?;
+    Ok(json!({ "record": record, "digest": format!("sha256:{}", data_encoding::HEXLOWER.encode(&row.leaf)) }))
 }
 
 /// One lease of a job.
@@ -88,13 +97,13 @@ struct Lease {
 }
 
 /// The leases, in order, each with its end. `until_ms`: when the last one ends, where it is not over. One that a later lease has followed without an end has timed out, as has one whose time is over.
-fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> {
+///
+/// Errors: [`RecordError::Content`].
+fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Result<Vec<Value>, RecordError> {
     let mut leases: BTreeMap<u64, Lease> = BTreeMap::new();
     let mut without_lease: Vec<(Step, String)> = Vec::new();
     for row in rows {
-        let Some(row) = row.line.as_ref().and_then(|line| serde_json::from_str::<HistoryRow>(line).ok()) else {
-            continue;
-        };
+        let Some(row) = record_of::<HistoryRow>(row)? else { continue };
         let of_lease = row.lease_id.as_ref().and_then(|id| id.parse::<u64>().ok());
         let is_begin = matches!(row.event, Step::Leased | Step::Extended);
         let is_end =
@@ -149,7 +158,7 @@ fn leases(rows: &[LedgerRow], until_ms: Option<u64>, now_ms: u64) -> Vec<Value> 
             "endedAt": lease.end.map(|(_, at)| at),
         })
     };
-    leases.into_iter().map(shown).collect()
+    Ok(leases.into_iter().map(shown).collect())
 }
 
 #[cfg(test)]
@@ -193,7 +202,7 @@ mod tests {
                 let text = |member: &str| it[member].as_str().unwrap_or("-").to_owned();
                 format!("{} {} {} {}", text("leaseId"), text("worker"), it["extensions"], text("end"))
             };
-            leases(rows, None, now_ms).into_iter().map(shown).collect()
+            leases(rows, None, now_ms).unwrap().into_iter().map(shown).collect()
         };
         assert_eq!(seen(&rows, 130), ["10 a 0 retried", "50 b 1 timed_out", "120 c 0 -"]);
         assert_eq!(seen(&rows, 151).pop().unwrap(), "120 c 0 timed_out");

@@ -24,6 +24,7 @@ pub(in crate::hub) enum ProbeState {
 pub(in crate::hub) async fn state_of(hub: &Hub, probe: &ProbeJob) -> Result<ProbeState, RecordError> {
     let copies = hub.record.ledger_job(probe.job_id.clone()).await?;
     let copy = copies.into_iter().find(|it| it.region == probe.region);
+    // One that only a later version reads ends its permission by time; its next report is in the log.
     let job = copy.and_then(|it| serde_json::from_str::<Job>(&it.document).ok());
     Ok(job.map_or(ProbeState::Waits, |job| match job.status() {
         _ if u64::from(job.failures()) > probe.failures => ProbeState::Failed,

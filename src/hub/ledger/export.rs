@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER;
 use serde_json::{Value, json};
 
-use super::super::record::LedgerRow;
+use super::super::record::{LedgerRow, RecordError};
 use super::super::response::Refusal;
 use super::super::state::Hub;
 use super::filter::read_job;
@@ -38,10 +38,11 @@ pub(in crate::hub) async fn days(hub: &Hub, query: &str) -> Result<Value, Refusa
     let found = hub.record.ledger_days(from, to).await?;
     let more = found.len() == DAYS_MAX;
     let shown = found.into_iter().map(|it| {
-        let head = it.head.as_ref().and_then(|head| serde_json::from_str::<Value>(head).ok());
-        json!({ "day": day_text(it.day), "records": it.rows, "closed": it.is_closed, "dropped": it.is_dropped, "head": head })
+        let head = it.head.as_ref().map(|head| serde_json::from_str::<Value>(head)).transpose();
+        let head = head.map_err(|_| RecordError::Content("a signed head of a later version"))?;
+        Ok(json!({ "day": day_text(it.day), "records": it.rows, "closed": it.is_closed, "dropped": it.is_dropped, "head": head }))
     });
-    Ok(json!({ "days": shown.collect::<Vec<_>>(), "more": more }))
+    Ok(json!({ "days": shown.collect::<Result<Vec<_>, RecordError>>()?, "more": more }))
 }
 
 /// `GET /api/ledger/history?day=DAY&from=NUMBER`, and `tenant`: rows of a day in order. Of a row that is withheld there is the leaf, and why:

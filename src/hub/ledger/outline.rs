@@ -25,14 +25,17 @@ impl Outline {
     }
 
     /// Takes a row, where its job is in this part.
-    pub fn take(&mut self, row: &HistoryRow) {
+    ///
+    /// Errors: a member of the row that no ledger writes in such a form.
+    pub fn take(&mut self, row: &HistoryRow) -> Result<(), String> {
         let hash = leaf_hash(row.job_id.as_bytes());
         let (first, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         if u64::from_be_bytes(*first) % self.parts.max(1) == self.part {
-            let (change, details) = fact(row);
+            let (change, details) = fact(row)?;
             let job = self.jobs.entry((row.job_id.clone(), row.region.as_str().to_owned())).or_default();
             job.take(&change, &details);
         }
+        Ok(())
     }
 
     /// A line for each job, as `GET /api/jobs` shows it.
@@ -42,8 +45,15 @@ impl Outline {
 }
 
 /// The fact that a row was made of.
-fn fact(row: &HistoryRow) -> (Change, OwnedDetails) {
-    let time = |text: &String| read_rfc3339(text);
+fn fact(row: &HistoryRow) -> Result<(Change, OwnedDetails), String> {
+    let wrong = |member: &str, expected: &str| format!("job {}: `{member}`: expected {expected}", row.job_id);
+    let time = |member: &str, text: &String| read_rfc3339(text).ok_or_else(|| wrong(member, "a time of RFC 3339"));
+    let time_if = |member: &str, text: &Option<String>| text.as_ref().map(|text| time(member, text)).transpose();
+    let enqueued_ms = time_if("enqueuedAt", &row.enqueued_at)?;
+    let lease_ms = match &row.lease_id {
+        Some(id) => id.parse().map_err(|_| wrong("leaseId", "a whole number"))?,
+        None => 0,
+    };
     let kind = match row.event {
         Step::Enqueued | Step::Scheduled | Step::Rerouted | Step::Replayed => ChangeKind::Created,
         Step::Leased => ChangeKind::Leased,
@@ -57,14 +67,14 @@ fn fact(row: &HistoryRow) -> (Change, OwnedDetails) {
         queue: row.queue.clone(),
         tenant: row.tenant.clone(),
         bound,
-        enqueued_ms: row.enqueued_at.as_ref().and_then(time),
+        enqueued_ms,
     });
     let change = Change {
         job_id: row.job_id.clone(),
         region: row.region.clone(),
         kind,
-        lease_ms: row.lease_id.as_ref().and_then(|id| id.parse().ok()).unwrap_or(0),
-        at_ms: time(&row.at).unwrap_or(0),
+        lease_ms,
+        at_ms: time("at", &row.at)?,
         federation_id: row.federation_id.clone(),
         state: row.state.clone(),
         replicated_from: row.replicated_from.clone(),
@@ -78,10 +88,10 @@ fn fact(row: &HistoryRow) -> (Change, OwnedDetails) {
         stored_digest: digest(&row.stored_digest),
         replay_of: row.replay_of.clone(),
         worker: row.worker.clone(),
-        lease_until_ms: row.lease_until.as_ref().and_then(time),
+        lease_until_ms: time_if("leaseUntil", &row.lease_until)?,
         is_rerouted: row.rerouted,
     };
-    (change, details)
+    Ok((change, details))
 }
 
 #[cfg(test)]
@@ -115,11 +125,19 @@ mod tests {
             is_rerouted: true,
         };
         let row = HistoryRow::of(&change, &details, None, 7, String::new());
-        assert_eq!(fact(&row), (change, details));
+        assert_eq!(fact(&row), Ok((change, details)));
+        for (wrong, member) in [
+            (HistoryRow { at: "yesterday".to_owned(), ..row.clone() }, "`at`"),
+            (HistoryRow { lease_id: Some("x".to_owned()), ..row.clone() }, "`leaseId`"),
+            (HistoryRow { enqueued_at: Some(String::new()), ..row.clone() }, "`enqueuedAt`"),
+        ] {
+            let mistake = Outline::new(0, 1).take(&wrong).unwrap_err();
+            assert!(mistake.starts_with("job j: ") && mistake.contains(member), "{mistake}");
+        }
         let mut parts: Vec<Outline> = (0..3).map(|part| Outline::new(part, 3)).collect();
         for number in 0..20 {
             let row = HistoryRow { job_id: format!("j{number}"), ..row.clone() };
-            parts.iter_mut().for_each(|part| part.take(&row));
+            parts.iter_mut().for_each(|part| part.take(&row).unwrap());
         }
         let counts: Vec<usize> = parts.iter().map(|part| part.lines().count()).collect();
         assert!(counts.iter().sum::<usize>() == 20 && counts.iter().all(|count| *count > 0), "{counts:?}");

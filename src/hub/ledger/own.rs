@@ -7,6 +7,7 @@ use super::job::Job;
 use super::take::{Reported, append};
 use crate::base::RegionId;
 use crate::replica::{Change, ChangeKind, JobFacts, OwnedDetails};
+use crate::telemetry::event;
 
 /// The name that such steps have in the place of a sidecar's.
 const BY_HUB: &str = "hub";
@@ -72,7 +73,8 @@ pub(in crate::hub) async fn replayed(hub: &Hub, new: &NewJob<'_>) -> Result<(), 
 /// The copy of a job in a region. None where the ledger has none, or one that only a later version reads, so that it does not stand in the way.
 async fn copy(hub: &Hub, region: &RegionId, job_id: &str) -> Result<Option<Job>, RecordError> {
     let copies = hub.record.ledger_job(job_id.to_owned()).await?;
-    Ok(copies.iter().find(|copy| copy.region == region.as_str()).and_then(|copy| read_job(copy).ok()))
+    let copy = copies.iter().find(|copy| copy.region == region.as_str());
+    Ok(copy.and_then(|copy| read_job(copy).inspect_err(|_| event::hub_ledger_unread(job_id)).ok()))
 }
 
 fn step(hub: &Hub, region: &RegionId, job_id: &str, kind: ChangeKind) -> Change {

@@ -98,7 +98,10 @@ impl Carrier<'_> {
     ///
     /// Errors: it goes on from the record.
     pub(super) async fn take(&self, job: ReplayJob) -> Result<Tried, RecordError> {
-        let known = job.region.as_deref().and_then(|id| RegionId::parse(id).ok());
+        // Another region than the one of the record could take the job a second time.
+        let Ok(known) = job.region.as_deref().map(RegionId::parse).transpose() else {
+            return self.lose(ReplayStep::Waiting, job, "no_region").await;
+        };
         if let Some(region) = known.as_ref().filter(|_| job.new_id.is_some())
             && let Some(tried) = self.by_earlier(region, &job).await?
         {
@@ -125,7 +128,7 @@ impl Carrier<'_> {
     async fn by_earlier(&self, region: &RegionId, job: &ReplayJob) -> Result<Option<Tried>, RecordError> {
         let waiting = ReplayStep::Waiting;
         match self.look(region, job).await {
-            Word::Has { state, .. } => self.replayed(waiting, job.clone(), state).await.map(Some),
+            Word::Has { state, .. } => self.replayed(waiting, region, job.clone(), state).await.map(Some),
             Word::Absent if job.sends >= SENDS_MAX => self.lose(waiting, job.clone(), "never_shown").await.map(Some),
             Word::Absent if is_too_late(job, self.now_ms) => {
                 self.lose(waiting, job.clone(), "too_late").await.map(Some)
@@ -203,7 +206,7 @@ impl Carrier<'_> {
         };
         let (word, answer) = self.hub.replays.regions.ask_whole(self.views, region, &new_id, &question).await;
         match word {
-            Word::Has { state, .. } => self.replayed(sending, noted, state).await,
+            Word::Has { state, .. } => self.replayed(sending, region, noted, state).await,
             // Some servers give ids of their own.
             Word::Other(other) if other == noted.job_id => {
                 let note = format!("{region} answers with the first job, and has stored no new one");
@@ -211,7 +214,8 @@ impl Carrier<'_> {
             }
             Word::Other(other) => {
                 let new_id = Some(other).filter(|it| !it.is_empty()).or_else(|| noted.new_id.clone());
-                self.replayed(sending, ReplayJob { new_id, ..noted }, "stored under another id".to_owned()).await
+                let state = "stored under another id".to_owned();
+                self.replayed(sending, region, ReplayJob { new_id, ..noted }, state).await
             }
             Word::Refused(status) => {
                 let code = error_code(&answer).unwrap_or_default();
@@ -226,7 +230,7 @@ impl Carrier<'_> {
     /// A new job that its region refuses: an earlier send of it may be the cause.
     async fn refused(&self, region: &RegionId, job: ReplayJob, note: String) -> Result<Tried, RecordError> {
         match self.look(region, &job).await {
-            Word::Has { state, .. } => self.replayed(ReplayStep::Sending, job, state).await,
+            Word::Has { state, .. } => self.replayed(ReplayStep::Sending, region, job, state).await,
             Word::NotSent(why) | Word::Silent(why) => Ok(Tried::Silent(why)),
             _ => self.refuse(ReplayStep::Sending, job, "region_refused", note).await,
         }
@@ -241,7 +245,7 @@ impl Carrier<'_> {
         };
         let word = self.look(&region, &job).await;
         match word {
-            Word::Has { state, .. } => self.replayed(ReplayStep::Sending, job, state).await,
+            Word::Has { state, .. } => self.replayed(ReplayStep::Sending, &region, job, state).await,
             Word::Absent if is_too_late(&job, self.now_ms) => self.lose(ReplayStep::Sending, job, "too_late").await,
             Word::Absent if self.now_ms.saturating_sub(job.changed_ms) > WRITE_MS => self.again_later(job).await,
             Word::Absent => Ok(Tried::Advanced),
@@ -260,13 +264,18 @@ impl Carrier<'_> {
         self.hub.replays.regions.ask_whole(self.views, region, new_id, &JobQuestion::Look).await.0
     }
 
-    async fn replayed(&self, from: ReplayStep, job: ReplayJob, state: String) -> Result<Tried, RecordError> {
+    async fn replayed(
+        &self,
+        from: ReplayStep,
+        region: &RegionId,
+        job: ReplayJob,
+        state: String,
+    ) -> Result<Tried, RecordError> {
         let detail = Some(state).filter(|state| !state.is_empty());
-        let region = job.region.as_deref().and_then(|id| RegionId::parse(id).ok());
-        if let Some((region, id)) = region.zip(job.new_id.as_deref()) {
+        if let Some(id) = job.new_id.as_deref() {
             // Before the step: a kill in between repeats both.
             let (priority, digest) = (self.replay.priority, job.digest.as_deref());
-            let new = NewJob { region: &region, id, replay_of: &job.job_id, priority, digest };
+            let new = NewJob { region, id, replay_of: &job.job_id, priority, digest };
             ledger::replayed(self.hub, &new).await?;
         }
         self.advance(from, ReplayStep::Replayed, ReplayJob { detail, why: None, ..job }).await

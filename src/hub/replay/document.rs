@@ -171,10 +171,15 @@ pub(super) async fn find(hub: &Hub, id: &str) -> Result<(SavedReplay, Replay), R
         let message = "there is no such replay; `ojs-sidecar replays` lists those that there are".to_owned();
         Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
     })?;
-    match serde_json::from_str(&saved.document) {
-        Ok(replay) => Ok((saved, replay)),
-        Err(_) => Err(RecordError::Content("a replay of a later version").into()),
-    }
+    let replay = read_replay(&saved)?;
+    Ok((saved, replay))
+}
+
+/// The replay of its saved form.
+///
+/// Errors: [`RecordError::Content`].
+pub(super) fn read_replay(saved: &SavedReplay) -> Result<Replay, RecordError> {
+    serde_json::from_str(&saved.document).map_err(|_| RecordError::Content("a replay of a later version"))
 }
 
 /// The jobs of an order, none of them begun.

@@ -10,7 +10,7 @@ use super::super::response::{OUTCOME_UNKNOWN, Refusal};
 use super::super::state::Hub;
 use super::carry::{Carrier, Tried, explained};
 use super::digest::{differs, digest_of, expected_by_ledger};
-use super::document::{Replay, shown_job, waiting};
+use super::document::{Replay, read_replay, shown_job, waiting};
 use super::ending::{finish, note, unnoted};
 use super::order::{ReplayOrder, read_single};
 use super::owner::{Owner, find, picked, reached};
@@ -139,7 +139,7 @@ fn taken(id: &str) -> Refusal {
 
 /// The replay that this order has begun before, by its name.
 ///
-/// Errors: 409 where the name is that of another order.
+/// Errors: 409 where the name is that of another order; 503 where a later version has written it.
 pub(super) async fn repeated(
     hub: &Hub,
     order: &ReplayOrder,
@@ -147,18 +147,20 @@ pub(super) async fn repeated(
 ) -> Result<Option<Replay>, Refusal> {
     let Some(name) = &order.name else { return Ok(None) };
     let Some(saved) = hub.record.replay(name).await? else { return Ok(None) };
-    let known = serde_json::from_str::<Replay>(&saved.document).ok();
-    let known = known.filter(|it| it.fingerprint == order.fingerprint(region));
-    known.map(Some).ok_or_else(|| taken(name))
+    let known = read_replay(&saved)?;
+    if known.fingerprint == order.fingerprint(region) { Ok(Some(known)) } else { Err(taken(name)) }
 }
 
 /// The present state of a replay of one job; an error where it was refused.
 async fn answer(hub: &Hub, replay: &Replay) -> Result<Value, Refusal> {
     let saved = hub.record.replay(&replay.id).await?;
-    let present = saved.and_then(|it| serde_json::from_str::<Replay>(&it.document).ok());
-    let present = present.unwrap_or_else(|| replay.clone());
+    // The record may have dropped one that is long over.
+    let present = saved.map_or_else(|| Ok(replay.clone()), |saved| read_replay(&saved))?;
     let rows = hub.record.replay_jobs(&replay.id, &ReplayStep::ALL, 0, 1).await?;
-    let job = rows.into_iter().next().unwrap_or_default();
+    let job = rows.into_iter().next().ok_or_else(|| {
+        let message = format!("the record has the replay {} without its job", replay.id);
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", message)
+    })?;
     if job.step == ReplayStep::Refused.as_str() {
         let (status, code) = match job.why.as_deref() {
             Some("region_unavailable") => (StatusCode::SERVICE_UNAVAILABLE, "region_unavailable"),

@@ -162,8 +162,8 @@ impl Purse {
     /// Freezes the block: the tokens that are left of it, of which it keeps at most `keep`, and those that it takes no more.
     pub fn freeze_block(&self, now: Instant, keep: u64) -> (u64, u64) {
         let keep = if self.left(now) == 0 { 0 } else { keep };
-        let next = |block: u64| Some((((block >> 32) + 1) & HALF) << 32 | (block & HALF).min(keep));
-        let before = self.block.fetch_update(AcqRel, Acquire, next).unwrap_or_default() & HALF;
+        let next = |block: u64| (((block >> 32) + 1) & HALF) << 32 | (block & HALF).min(keep);
+        let before = self.block.update(AcqRel, Acquire, next) & HALF;
         (before.min(keep), self.dropped.swap(0, AcqRel) + before.saturating_sub(keep))
     }
 
@@ -189,8 +189,8 @@ impl Purse {
         self.closed.store(false, Relaxed);
         *self.next.write() = next;
         *self.ends.write() = Some(ends);
-        let add = |block: u64| Some((block >> 32) << 32 | (block & HALF).saturating_add(further).min(HALF));
-        let _ = self.block.fetch_update(AcqRel, Acquire, add);
+        let add = |block: u64| (block >> 32) << 32 | (block & HALF).saturating_add(further).min(HALF);
+        self.block.update(AcqRel, Acquire, add);
         let mut known = self.later.lock();
         for it in known.iter_mut() {
             it.spent -= std::mem::take(&mut it.named).min(it.spent);
@@ -212,8 +212,8 @@ impl Purse {
 
     /// Leaves no token.
     pub fn clear(&self) {
-        let empty = |block: u64| Some((((block >> 32) + 1) & HALF) << 32);
-        let before = self.block.fetch_update(AcqRel, Acquire, empty).unwrap_or_default() & HALF;
+        let empty = |block: u64| (((block >> 32) + 1) & HALF) << 32;
+        let before = self.block.update(AcqRel, Acquire, empty) & HALF;
         self.dropped.fetch_add(before, AcqRel);
     }
 

@@ -97,6 +97,12 @@ impl Quota {
         self.max_active.is_some() && (!self.queues.is_empty() || self.is_of_one_tenant())
     }
 
+    /// The most jobs that workers hold at once at one sidecar without a hub; none where they get no slots there.
+    #[must_use]
+    pub fn slots_without_hub(&self) -> Option<u64> {
+        self.local_active.filter(|_| self.on_hub_loss == OnHubLoss::Local)
+    }
+
     /// Its rate.
     #[must_use]
     pub const fn rate(&self) -> Rate {

@@ -30,7 +30,7 @@ pub use drill::{explain, route, route_on};
 pub use drill_part::{DrillKept, DrillPart, Drilled};
 pub use explain::{Explanation, Scored};
 pub use grounds::{DecidedBy, Fallen, Grounds, Origin};
-pub use plan::{has_tags, ledger_by_rule};
+pub use plan::{has_tags, ledger_by_rule, ledger_of_rule};
 pub use question::{QUESTION_BYTES_MAX, RouteQuestion};
 pub use ranking::Inputs;
 pub use reach::{PermittedRegions, permitted_regions};

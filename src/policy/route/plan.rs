@@ -221,6 +221,11 @@ pub fn ledger_by_rule(view: &View, job: &Job<'_>) -> Option<Ledger> {
     first_rule(view, job).ok().flatten().and_then(|(_, rule)| rule.ledger)
 }
 
+/// The same of a job that this rule has matched. `rule`: its place, as in [`super::Grounds::rule`].
+pub fn ledger_of_rule(view: &View, rule: Option<u16>) -> Option<Ledger> {
+    view.settings.rules.get(usize::from(rule?))?.ledger
+}
+
 fn default_of(view: &View, rule: Option<&Rule>) -> Strategy {
     rule.and_then(|rule| rule.strategy).unwrap_or(view.settings.strategy)
 }

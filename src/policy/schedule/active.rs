@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::pool_grant::PoolGrant;
-use crate::policy::quota::{ANY, OnHubLoss, Quota};
+use crate::policy::quota::{ANY, Quota};
 
 /// Between two lines of the log about queues that are left out for one quota.
 const SAY_EVERY: Duration = Duration::from_secs(60);
@@ -60,8 +60,10 @@ pub struct Slots {
 /// A quota that bounds the active jobs, with its slots.
 #[derive(Debug)]
 pub struct ActiveQuota {
-    /// The quota, with `max_active`.
+    /// The quota.
     pub quota: Quota,
+    /// The most jobs that workers hold at once: its `max_active`.
+    pub most: u64,
     /// Its key, which names its slots at the hub and in the journal.
     pub key: Arc<str>,
     /// Its slots.
@@ -130,17 +132,13 @@ impl ActiveQuota {
     /// The most active jobs at this sidecar now, for jobs with such a lease; and the reason where that is none for another reason than the bound.
     #[must_use]
     pub fn bound(&self, lease: Duration, now: Instant) -> (u64, NoSlot) {
-        let most = self.quota.max_active.unwrap_or(u64::MAX);
         let is_known = self.slots.note_lease(lease, now);
         let grant = self.slots.grant.grant();
         match grant.ends(now) {
             Some(ends) if ends.saturating_duration_since(now) < ENDING => (0, NoSlot::NoGrant),
             Some(_) if !is_known => (0, NoSlot::LongLease),
-            Some(_) => (grant.calls(now).min(most), NoSlot::Full),
-            None if self.quota.on_hub_loss == OnHubLoss::Local => {
-                (self.quota.local_active.unwrap_or_default(), NoSlot::Full)
-            }
-            None => (0, NoSlot::NoGrant),
+            Some(_) => (grant.calls(now).min(self.most), NoSlot::Full),
+            None => self.quota.slots_without_hub().map_or((0, NoSlot::NoGrant), |slots| (slots, NoSlot::Full)),
         }
     }
 }
@@ -158,7 +156,7 @@ impl ActiveTable {
     #[must_use]
     pub fn new(quotas: &[Quota], before: &Self) -> Self {
         let mut table = Self::default();
-        for quota in quotas.iter().filter(|it| it.max_active.is_some()) {
+        for (quota, most) in quotas.iter().filter_map(|it| Some((it, it.max_active?))) {
             let key: Arc<str> = quota.key().into();
             let slots = before.get(&key).map(|it| Arc::clone(&it.slots)).unwrap_or_default();
             let place = table.all.len();
@@ -168,7 +166,7 @@ impl ActiveTable {
             if quota.is_of_one_tenant() {
                 table.tenants.push(place);
             }
-            table.all.push(Arc::new(ActiveQuota { quota: quota.clone(), key, slots }));
+            table.all.push(Arc::new(ActiveQuota { quota: quota.clone(), most, key, slots }));
         }
         table
     }
@@ -213,7 +211,7 @@ impl ActiveTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::quota::OverLimit;
+    use crate::policy::quota::{OnHubLoss, OverLimit};
 
     fn quota(tenant: &str, job_type: &str, queues: &[&str]) -> Quota {
         Quota {

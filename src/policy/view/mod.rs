@@ -9,6 +9,7 @@ mod settings;
 mod snapshot;
 mod weight_table;
 
+pub use crate::ojs::TENANT_KEY;
 pub use drill::{Drill, DrillNumbers};
 pub(super) use load::corrected;
 pub use load::{Figure, FigureKind, Live, LoadFigures, NoTraffic};
@@ -16,7 +17,6 @@ pub(super) use orders::Orders;
 pub use pauses::{Paused, Pauses};
 pub(super) use rules::Rule;
 pub use settings::Settings;
-pub use settings::TENANT_KEY;
 pub(super) use settings::{FramedSettings, NOT_PREFERRED, Tenant};
 pub(super) use snapshot::Cache;
 pub use snapshot::{RegionView, View};

@@ -8,15 +8,13 @@ use foldhash::fast::FixedState;
 use super::rules::Rule;
 use crate::base::{RegionId, Strategy};
 use crate::config::{Config, OnAllUnhealthy};
+use crate::ojs::TENANT_KEY;
 use crate::policy::glob::Glob;
 use crate::policy::index::RegionIndex;
 use crate::policy::region_set::RegionSet;
 
 /// The place of a region that `prefer_regions` does not name: behind all that it names.
 pub(in crate::policy) const NOT_PREFERRED: u32 = u32::MAX;
-
-/// The member of meta that names a job's tenant.
-pub const TENANT_KEY: &str = "tenant_id";
 
 /// The compiled routing configuration.
 #[derive(Debug, Clone)]

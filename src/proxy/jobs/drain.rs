@@ -189,7 +189,7 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
             break planned;
         }
     };
-    let Planned { mut decision, ours, source, shared_queue, described, spooling, quota, .. } = match planned {
+    let Planned { mut decision, ours, source, shared_queue, outline, spooling, quota, .. } = match planned {
         Ok(planned) => planned,
         Err(document) => {
             hold.leave();
@@ -237,8 +237,9 @@ async fn send(proxy: &Proxy, taken: Box<Taken>, head: Head, body: Bytes, hold: B
     if let (Some(index), Ok(answer)) = (ran.stored, &ran.result) {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
-        if let Some(described) = described {
-            report_stored(proxy, &job, described, job.trail.federation_id.as_ref(), (index, answer));
+        if let Some(outline) = outline {
+            let federation_id = job.trail.federation_id.clone();
+            report_stored(proxy, &mut job, outline, federation_id.as_ref(), (index, answer));
         }
     }
     let turn = ended(proxy, &mut job, &ran);

@@ -43,7 +43,7 @@ use crate::proxy::{
     state::{OwnTracking, Proxy, Ran, RegionAnswer, Reply, Spooling},
 };
 use crate::region::Queue;
-use crate::replica::Description;
+use crate::replica::Outline;
 use crate::telemetry::AttemptOutcome;
 
 /// `Retry-After` where no better time is known. Units: seconds.
@@ -58,7 +58,7 @@ pub(crate) async fn enqueue(
     request: Box<Request<IncomingBody>>,
 ) -> Result<Response<Reply>, ErrorDocument> {
     // The job last, which is dropped first: the rows that it holds are let go before its name is, for which a repetition may be waiting.
-    let New { started, shared_queue, turns, described, own_tracking, spooling, quota, mut job } =
+    let New { started, shared_queue, turns, outline, own_tracking, spooling, quota, mut job } =
         match new_job(proxy, exchange, request).await {
             Ok(new) => new,
             Err(NotNew::Known(answer)) => return Ok((*answer).into()),
@@ -86,8 +86,8 @@ pub(crate) async fn enqueue(
     if let Some(index) = ran.stored {
         proxy.metrics(index).stored(strategy, 1);
         proxy.shared.traffic.sent(index, shared_queue.as_ref());
-        if let (Some(described), Ok(answer)) = (described, &ran.result) {
-            report_stored(proxy, &job, described, exchange.federation_id.as_ref(), (index, answer));
+        if let (Some(outline), Ok(answer)) = (outline, &ran.result) {
+            report_stored(proxy, &mut job, outline, exchange.federation_id.as_ref(), (index, answer));
         }
     }
     if let Some(turns) = turns {
@@ -112,7 +112,7 @@ struct New {
     job: Box<Job>,
     turns: Option<Box<Turns>>,
     shared_queue: Option<Queue>,
-    described: Option<Description>,
+    outline: Option<Outline>,
     own_tracking: Option<Box<OwnTracking>>,
     spooling: Option<Box<Spooling>>,
     quota: Option<Box<Admitted>>,
@@ -201,8 +201,8 @@ async fn new_job(proxy: &Proxy, exchange: &mut Exchange, request: Box<Request<In
             note: exchange.note.take(),
         },
     );
-    let (shared_queue, described, own_tracking) = (planned.shared_queue, planned.described, planned.own_tracking);
-    Ok(New { job, turns, shared_queue, described, own_tracking, spooling, quota, started })
+    let (shared_queue, outline, own_tracking) = (planned.shared_queue, planned.outline, planned.own_tracking);
+    Ok(New { job, turns, shared_queue, outline, own_tracking, spooling, quota, started })
 }
 
 /// The plan of a job; a short one is planned at once, unless the hub is to be asked.

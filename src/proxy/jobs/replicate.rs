@@ -4,6 +4,7 @@ use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::ojs::Segments;
 use crate::ojs::answer::ShownJob;
 use crate::ojs::header::{TENANT, TENANT_ID};
 use crate::policy::{Decision, RegionIndex};
@@ -11,23 +12,27 @@ use crate::proxy::{
     placement::job::Job,
     state::{Proxy, RegionAnswer},
 };
-use crate::replica::{Description, Reach, SentJob, StoredJob};
+use crate::replica::{Outline, Reach, SentJob, StoredJob};
 
-/// Reports a job that a region has stored, by this answer. `federation_id`: its tracking id, where it is known.
+/// Reports a job that a region has stored, by this answer; its body stays with the report. `federation_id`: its tracking id, where it is known.
+// Never inlined: most sidecars report nothing.
+#[cold]
+#[inline(never)]
 pub(super) fn report_stored(
     proxy: &Proxy,
-    job: &Job,
-    described: Description,
+    job: &mut Job,
+    outline: Outline,
     federation_id: Option<&HeaderValue>,
     (index, answer): (RegionIndex, &RegionAnswer),
 ) {
-    if let Some(reach) = described.reach() {
+    if let Some(reach) = outline.reach() {
         report_bytes(proxy, job, reach, federation_id.and_then(|id| id.to_str().ok()), (index, answer));
     }
     let region = &proxy.region(index).id;
     let ids = (job.job_id.as_deref().map(str::as_bytes), federation_id.map(HeaderValue::as_bytes));
-    let sent = || SentJob { pieces: job.call.body.clone(), is_rerouted: is_rerouted(&job.decision, index) };
-    proxy.shared.saw_stored(described, ids, region, &answer.body, sent);
+    let pieces = if outline.reads_sent() { std::mem::take(&mut job.call.body) } else { Segments::new() };
+    let sent = SentJob { pieces, is_rerouted: is_rerouted(&job.decision, index) };
+    proxy.shared.saw_stored(ids, region, (outline, sent), &answer.body);
 }
 
 /// Whether a job went to another region than the one that was meant for it.

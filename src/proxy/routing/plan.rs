@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use super::asked::{AskedHub, decided, explained};
-use super::described::described;
+use super::described::{Sending, outlined};
 use super::paused::check_source;
 use super::quota::{Admitted, admit};
 use super::refused::nowhere;
@@ -29,7 +29,7 @@ use crate::proxy::{
     state::{Ours, OwnTracking, Proxy, Shard, Shared, Spooling, refuse_shard},
 };
 use crate::region::Queue;
-use crate::replica::Description;
+use crate::replica::Outline;
 use crate::telemetry::event;
 use crate::telemetry::span::{self, span};
 
@@ -52,8 +52,8 @@ pub(crate) struct Planned {
     pub(crate) shared_queue: Option<Queue>,
     /// Its job type, as the possible cause of a 500.
     pub(crate) source: u64,
-    /// Its description for the index of the hub, where that gets one.
-    pub(crate) described: Option<Description>,
+    /// Its outline for the hub, where that gets one.
+    pub(crate) outline: Option<Outline>,
     /// For the index of the hub, where that is asked whether the job is there already.
     pub(crate) own_tracking: Option<Box<OwnTracking>>,
     /// For the outage spool, where its queue is spooled.
@@ -188,7 +188,8 @@ fn plan_read(
         }
         (Err(error), _) => return Err(refusal(envelope, view, &error)),
     };
-    Ok(Planned { spooling, ..stamped(proxy, envelope, body, decision, admit(proxy, envelope, true)?) })
+    let (quota, rule) = (admit(proxy, envelope, true)?, note.grounds.rule);
+    Ok(Planned { spooling, ..stamped(proxy, view, envelope, body, (decision, rule), quota) })
 }
 
 type Read<'b> = Result<Envelope<'b>, Fault>;
@@ -249,9 +250,10 @@ pub(crate) fn count_reserved(shared: &Shared, envelope: &Envelope<'_>) {
 
 fn stamped(
     proxy: &Proxy,
+    view: &View,
     envelope: &Envelope<'_>,
     body: Abridged<'_>,
-    decision: Decision,
+    (decision, rule): (Decision, Option<u16>),
     quota: Option<Box<Admitted>>,
 ) -> Planned {
     let stamp = Stamped::new(proxy, envelope, decision.target()).in_shard(proxy, envelope);
@@ -259,6 +261,7 @@ fn stamped(
     let mut additions = stamp.additions(proxy, envelope, &mut room);
     additions.due = quota.as_deref().and_then(Admitted::due);
     let own = envelope.attributes().federation_id.as_deref();
+    let sending = Sending { length: body.len(), is_sharded: stamp.shard.is_some() };
     let StampedBody { body, cuts } = ojs::stamp(envelope, body, &additions);
     Planned {
         body,
@@ -277,7 +280,7 @@ fn stamped(
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
-        described: of_probe(described(proxy, envelope, &decision), quota.as_deref()),
+        outline: of_probe(outlined(proxy, view, envelope, (&decision, rule), sending), quota.as_deref()),
         own_tracking: own.and_then(|own| OwnTracking::of(&proxy.shared, envelope, own)),
         spooling: None,
         quota,
@@ -285,11 +288,11 @@ fn stamped(
     }
 }
 
-/// The description of a job with the permission of a half-open breaker that it goes by.
-pub(crate) fn of_probe(described: Option<Description>, quota: Option<&Admitted>) -> Option<Description> {
+/// The outline of a job with the permission of a half-open breaker that it goes by.
+pub(crate) fn of_probe(outline: Option<Outline>, quota: Option<&Admitted>) -> Option<Outline> {
     match quota.and_then(|quota| quota.probe.as_ref()) {
-        Some(probe) => described.map(|it| it.of_trial(probe.name())),
-        None => described,
+        Some(probe) => outline.map(|it| it.of_trial(probe.name())),
+        None => outline,
     }
 }
 

@@ -7,70 +7,20 @@ use crate::base::RegionId;
 use crate::base::text::read_rfc3339;
 use crate::ojs::Envelope;
 use crate::ojs::worker::ClaimedJob;
-use crate::policy::{Decision, TENANT_KEY};
-use crate::replica::{ChangeKind, Description, Details, JobTexts, Ledgered, Seen, SentJob, Stored};
+use crate::replica::{ChangeKind, Description, Details, Outline, Seen, SentJob, Stored};
 
 impl Shared {
-    /// The description of a job that is about to be sent; none where the hub is to get none. One that is bound to regions without the local one
-    /// leaves nothing of itself at the hub here.
-    pub(crate) fn described(&self, envelope: &Envelope<'_>, decision: &Decision) -> Option<Description> {
-        if self.outbox.is_on() { Some(self.describe(envelope, decision)) } else { None }
-    }
-
-    // Never inlined, as the next one: most sidecars describe nothing, and their calls do not carry its weight.
-    #[cold]
-    #[inline(never)]
-    fn describe(&self, envelope: &Envelope<'_>, decision: &Decision) -> Description {
-        let bound = decision.pinned || decision.restricted;
-        let is_here = !bound || decision.candidates.contains(&self.registry.view().local);
-        let tenant = if is_here { envelope.meta_text(TENANT_KEY).text } else { None };
-        let none = JobTexts { bound, ..JobTexts::default() };
-        let job = JobTexts {
-            job_type: envelope.job_type(),
-            queue: Some(envelope.queue()),
-            tenant: tenant.as_deref().or(envelope.caller_tenant()),
-            bound,
-        };
-        let ledgered = match is_here {
-            true => Ledgered::Described,
-            false => Ledgered::Bare,
-        };
-        let job = if is_here { job } else { none };
-        let described = Description::new(envelope.attributes().replicated_from.as_deref(), Some(job));
-        if self.outbox.is_ledger() { described.ledgered(ledgered) } else { described }
-    }
-
-    /// A region has stored a job, by this answer. `ids`: its own and its tracking id, as far as they are known.
-    #[cold]
-    #[inline(never)]
+    /// A region has stored a job, by this answer, which is empty where it shows several. `ids`: its own and its tracking id, as far as they are
+    /// known.
     pub(crate) fn saw_stored(
         &self,
-        described: Description,
         (own_id, federation_id): (Option<&[u8]>, Option<&[u8]>),
         region: &RegionId,
+        (outline, sent): (Outline, SentJob),
         answer: &[u8],
-        sent: impl FnOnce() -> SentJob,
     ) {
         let at_ms = self.registry.clock().unix_ms_about();
-        let sent = (described.of_ledger() != Ledgered::No).then(sent);
-        self.outbox.add_stored(Stored { own_id, federation_id, region, at_ms, described, sent }, answer);
-    }
-
-    /// A region has stored one of several jobs.
-    pub(crate) fn saw_stored_among(
-        &self,
-        job_id: &str,
-        (described, sent): (&Description, Option<&SentJob>),
-        federation_id: Option<&str>,
-        region: &RegionId,
-    ) {
-        let seen = Seen { federation_id, described: Some(described), ..self.seen(ChangeKind::Created, job_id, region) };
-        match sent {
-            Some(sent) => sent.details(described.of_ledger(), b"", |details| {
-                self.outbox.add(&Seen { details: Some(details), ..seen });
-            }),
-            None => self.outbox.add(&seen),
-        }
+        self.outbox.add_stored(Stored { own_id, federation_id, region, at_ms, outline, sent }, answer);
     }
 
     /// A job was found stored whose answer was lost.
@@ -97,7 +47,7 @@ impl Shared {
         // No description of the job: the rules that bind it are known where it was enqueued.
         let described = Description::new(attributes.and_then(|it| it.replicated_from.as_deref()), None);
         let described = match trial {
-            Some(trial) => described.of_trial(&trial),
+            Some(trial) => described.of_trial(trial),
             None => described,
         };
         let lease_ms = job.started_at.as_deref().and_then(read_rfc3339).unwrap_or(seen.at_ms);

@@ -253,3 +253,56 @@ async fn a_replay_is_refused_where_the_arguments_are_not_those_of_the_ledger() {
     let stored: usize = federation.regions.iter().map(|region| region.jobs().iter().count()).sum();
     assert_eq!(stored, 2, "nothing more was sent");
 }
+
+/// Types that the ledger is without; the rule stands before the setting of the hub.
+const QUIET: &str = "routing: { rules: [{ match: { job_type: 'quiet.*' }, target: { ledger: 'off' } }] }
+scheduling: { tenant_queues: [{ queue: shared, shards: 4 }] }";
+
+/// Jobs that are sent in several ways, each described as its client has named it.
+#[tokio::test]
+async fn a_job_is_described_as_its_client_named_it_however_it_is_sent() {
+    let mut stage = HubStage::new("");
+    let more = settings(&stage);
+    stage.set_more(&more);
+    let _hub = stage.run().await;
+    let (_federation, sidecar) = reporting(&stage, "one", QUIET).await;
+    let of_header = async |queue: &str, args: &str| {
+        let post = http::Request::post("/ojs/v1/jobs").header("content-type", "application/json");
+        let options = json!({ "queue": queue });
+        let body = format!(r#"{{"type":"mail.send","args":[{args}],"options":{options}}}"#);
+        sidecar.client.send(post.header("x-ojs-tenant", "caller"), body).await.job_id()
+    };
+    let long = format!("\"{}\"", "x".repeat(20_000));
+    let longer = format!("\"{}\"", "x".repeat(200_000));
+    for (id, queue, tenant) in [
+        (of_header("email", "").await, "email", "caller"),
+        (of_header("shared", "").await, "shared", "caller"),
+        (of_header("email", &long).await, "email", "caller"),
+        (of_header("email", &longer).await, "email", "caller"),
+        (sidecar.client.enqueue(job("shared", "acme")).await.job_id(), "shared", "acme"),
+    ] {
+        let copy = recorded(&stage, &id, "enqueued").await;
+        let shown = [&copy["jobType"], &copy["queue"], &copy["tenant"]];
+        assert_eq!(shown, [&json!("mail.send"), &json!(queue), &json!(tenant)], "{copy}");
+        assert!(copy["payloadDigest"].is_string(), "{copy}");
+    }
+    let quiet =
+        |padding: usize| json!({ "type": "quiet.x", "args": ["x".repeat(padding)], "meta": { "tenant_id": "acme" } });
+    let short = sidecar.client.enqueue(quiet(0).to_string()).await.job_id();
+    let long = sidecar.client.enqueue(quiet(20_000).to_string()).await.job_id();
+    let batch = json!({ "jobs": [quiet(0), quiet(20_000)] }).to_string();
+    let batch = sidecar.client.post("/ojs/v1/jobs/batch", batch).await.json();
+    let of_batch = |place: usize| batch["jobs"][place]["id"].as_str().unwrap().to_owned();
+    for id in [short, long, of_batch(0), of_batch(1)] {
+        let path = format!("/v1/federation/jobs?job_id={id}");
+        let mut record = Value::Null;
+        eventually(&format!("the index has {id}"), async || {
+            record = status(&stage, "eve", &Method::GET, &path).await.1;
+            record["state"] == "available"
+        })
+        .await;
+        let copy = &record["copies"][0];
+        assert_eq!([&copy["type"], &copy["tenant"]], [&json!("quiet.x"), &json!("acme")], "{record}");
+        assert_eq!(get(&stage, &format!("/api/jobs/{id}")).await.0, 404, "its rule keeps it out of the ledger");
+    }
+}

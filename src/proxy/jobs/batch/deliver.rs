@@ -102,12 +102,12 @@ pub(super) fn account(proxy: &Proxy, parcel: &RegionPart, ran: &Ran) {
 fn note_stored(proxy: &Proxy, index: RegionIndex, parcel: &RegionPart, is_stored: impl Fn(&str) -> bool) {
     let is_rerouted = is_rerouted(&parcel.decision, index);
     for job in &parcel.jobs {
-        if let (Some(id), Some(it)) = (&job.id, &job.described)
+        if let (Some(id), Some(it)) = (&job.id, &job.reported)
             && is_stored(id)
         {
-            let sent = it.sent.as_ref().map(|it| SentJob { pieces: Segments::from_iter([it.clone()]), is_rerouted });
-            let described = (&it.description, sent.as_ref());
-            proxy.shared.saw_stored_among(id, described, it.federation_id.as_deref(), &proxy.region(index).id);
+            let sent = SentJob { pieces: it.sent.iter().cloned().collect(), is_rerouted };
+            let ids = (Some(id.as_bytes()), it.federation_id.as_ref().map(String::as_bytes));
+            proxy.shared.saw_stored(ids, &proxy.region(index).id, (it.outline.clone(), sent), b"");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::region_part::{Described, RegionPart, Sent};
+use super::region_part::{RegionPart, Reported, Sent};
 use crate::config::MixedBatch;
 use crate::journal::{CallKind, Note};
 use crate::ojs::{Batch, Element, Envelope, ErrorDocument, Scope, Several, Splices, splices};
@@ -19,7 +19,7 @@ use crate::proxy::{
     },
     routing::{
         asked::{AskedHub, decided},
-        described::described_bare,
+        described::outlined_bare,
         paused::check_source,
         plan::{StampRoom, Stamped, of_probe, refusal, with_word},
         quota::{Admitted, admit, admit_whole},
@@ -28,7 +28,6 @@ use crate::proxy::{
     state::Proxy,
 };
 use crate::region::{Probe, TakenToken};
-use crate::replica::Ledgered;
 
 /// The parts by region.
 pub(super) enum Planned {
@@ -334,14 +333,10 @@ impl<'p, 'b> Planner<'p, 'b> {
             unique: envelope.is_unique(),
             // A restricted job's queue is part of its body: other regions, which are polled, may not hear of it.
             shared_queue: (!decision.restricted).then(|| self.proxy.queues.queue(envelope.queue())),
-            described: of_probe(described_bare(self.proxy, envelope, decision), quota).map(|description| {
+            reported: of_probe(outlined_bare(self.proxy, self.view, envelope, decision), quota).map(|outline| {
                 let federation_id = additions.federation_id.or(envelope.attributes().federation_id.as_deref());
-                let is_ledgered = description.of_ledger() != Ledgered::No;
-                Box::new(Described {
-                    description,
-                    federation_id: federation_id.map(str::to_owned),
-                    sent: is_ledgered.then(|| Bytes::copy_from_slice(envelope.raw().as_bytes())),
-                })
+                let sent = outline.reads_sent().then(|| Bytes::copy_from_slice(envelope.raw().as_bytes()));
+                Box::new(Reported { outline, federation_id: federation_id.map(str::to_owned), sent })
             }),
         };
         if let Some(told) = told {

@@ -6,7 +6,7 @@ use crate::ojs::batch::answer;
 use crate::policy::{Decision, RegionIndex};
 use crate::proxy::{routing::quota::may_be_stored, state::Ran};
 use crate::region::{Queue, TakenToken};
-use crate::replica::Description;
+use crate::replica::Outline;
 
 /// Jobs that go to one region together.
 #[derive(Debug)]
@@ -72,16 +72,16 @@ pub(super) struct Sent {
     pub(super) unique: bool,
     /// The queue, where other regions may be asked about it.
     pub(super) shared_queue: Option<Queue>,
-    /// Its description for the hub, where that gets one.
-    pub(super) described: Option<Box<Described>>,
+    /// Its part for the hub, where that gets one.
+    pub(super) reported: Option<Box<Reported>>,
 }
 
-/// The description of a job of a batch for the hub.
+/// The part of a job of a batch that the hub gets.
 #[derive(Debug)]
-pub(super) struct Described {
-    pub(super) description: Description,
+pub(super) struct Reported {
+    pub(super) outline: Outline,
     /// Its tracking id, where it has one.
     pub(super) federation_id: Option<String>,
-    /// The job as it was sent; none where the ledger gets nothing of it.
+    /// The job, before its stamp; none where its outline does not read it.
     pub(super) sent: Option<Bytes>,
 }

@@ -105,7 +105,7 @@ impl Round<'_, '_> {
         let (shared, now, missing) = (&self.proxy.shared, self.now, missing as u64);
         let (bound, why) = active.bound(lease, now);
         let places = shared.journal.ask_places(&active.key, missing, now, || bound);
-        let most = active.quota.max_active.unwrap_or(u64::MAX).saturating_sub(places.before());
+        let most = active.most.saturating_sub(places.before());
         let grant = &active.slots.grant;
         grant.asked(missing.min(most).saturating_sub(places.left()));
         if missing > 0 && places.left() == 0 {
