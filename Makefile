@@ -1,4 +1,4 @@
-.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history promotion-proof pools-proof spool-proof uwer-schema-proof ci supply-chain advisories sbom fuzz fuzz-all
+.PHONY: check test demo book release check-plain bench-hop bench-fleet hub-history index-history promotion-proof pools-proof spool-proof ledger-history quotas-proof uwer-schema-proof ci supply-chain advisories sbom fuzz fuzz-all
 
 check:
 	cargo fmt --check
@@ -63,6 +63,16 @@ spool-proof:
 # A hundred thousand changed tasks in XML are judged by the program and by the schema for senders alike; needs xmllint.
 uwer-schema-proof:
 	UWER_SCHEMA_MUTATIONS=100000 cargo test --locked --test it -- uwer::schema
+
+# A hundred thousand jobs with a ledger: hubs, their database and thirty sidecars fail: make ledger-history SEEDS='1 2 3'. Needs PostgreSQL; some 40 minutes each.
+ledger-history:
+	for seed in $(SEEDS); do LEDGER_HISTORY_SEED=$$seed LEDGER_HISTORY_JOBS=100000 LEDGER_HISTORY_FAULTS=30 \
+		cargo test --locked --test it -- --nocapture hub::ledger_history || exit 1; done
+
+# Two simulated hours of quotas with a hundred sidecars, some minutes for each seed: make quotas-proof SEEDS='1 2 3'.
+quotas-proof:
+	for seed in $(SEEDS); do QUOTA_SIM_SEED=$$seed QUOTA_SIM_SECONDS=7200 \
+		cargo test --locked --test sim -- --nocapture quotas::no_tenant || exit 1; done
 
 ci:
 	.ci/run

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::rate::{HOUR, Rate, SLOT_MS};
-use super::sums::Sums;
+use super::sums::{HORIZON, Sums};
 
 /// More processes than one hub serves.
 const HOLDERS_MAX: usize = 20_000;
@@ -22,10 +22,6 @@ const HEARD: u64 = 8;
 const LACKS: u64 = 5;
 /// Later tokens of one process: it delays so many jobs between two requests.
 pub const LATER_MAX: u64 = 64;
-/// The latest slot of a later token; jobs beyond it are refused. Units: slots from now.
-const HORIZON: u64 = 6 * HOUR;
-/// The stretches that one request may look at, some milliseconds of the thread that serves all tenants: behind them it gets fewer later tokens.
-pub(super) const STEPS_MAX: u64 = 50_000;
 
 /// The request of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,8 +147,10 @@ impl Ledger {
         now
     }
 
-    fn sums(&self, rate: Rate, without: Option<&str>) -> Sums {
-        let mut sums = Sums::new(rate, &self.taken);
+    /// All tokens from `now` on, but for the block of one process.
+    fn sums(&self, rate: Rate, now: u64, without: Option<&str>) -> Sums {
+        let mut sums = Sums::new(rate, now);
+        self.taken.iter().for_each(|(slot, tokens)| sums.add(*slot, *tokens));
         for (name, holder) in &self.holders {
             holder.later.iter().for_each(|(slot, tokens)| sums.add(*slot, *tokens));
             if without != Some(name) {
@@ -160,19 +158,6 @@ impl Ledger {
             }
         }
         sums
-    }
-
-    /// The first slot with room for one more token; none beyond the horizon. One that the bound on steps keeps from being found is later than the
-    /// slot that is returned in its place.
-    fn next(sums: &mut Sums, now: u64, steps: &mut u64) -> Option<u64> {
-        let mut slot = now;
-        while slot <= now + HORIZON && *steps > 0 {
-            match sums.look(slot, slot, steps) {
-                (0, behind) => slot = behind,
-                _ => break,
-            }
-        }
-        (slot <= now + HORIZON).then_some(slot)
     }
 
     fn active(&self, now: u64) -> u64 {
@@ -183,27 +168,16 @@ impl Ledger {
     ///
     /// Errors: [`QuotaRefused`]; nothing is granted.
     pub fn ask(&mut self, rate: Rate, ask: &BlockAsk, now_ms: u64) -> Result<Block, QuotaRefused> {
-        self.ask_in_steps(rate, ask, now_ms).map(|(block, _)| block)
-    }
-
-    /// As [`Ledger::ask`], with the steps that it took.
-    pub(super) fn ask_in_steps(
-        &mut self,
-        rate: Rate,
-        ask: &BlockAsk,
-        now_ms: u64,
-    ) -> Result<(Block, u64), QuotaRefused> {
         let now = self.look(now_ms);
         self.settle(rate, ask, now)?;
-        let mut sums = self.sums(rate, Some(&ask.process));
+        let mut sums = self.sums(rate, now, Some(&ask.process));
         let active = self.active(now).max(1);
         let is_pressed = self
             .holders
             .iter()
             .any(|(name, it)| *name != ask.process && it.lacks_until > now && it.asked + ACTIVE > now);
         let end = now + BLOCK;
-        let mut steps = 2 * STEPS_MAX;
-        let (room, _) = sums.look(now, end - 1, &mut steps);
+        let room = sums.room(BLOCK);
         let Some(holder) = self.holders.get_mut(&ask.process) else { return Err(QuotaRefused::Full) };
         let left = holder.tokens;
         let mut further = 0;
@@ -226,10 +200,11 @@ impl Ledger {
         sums.add_block(holder.end, holder.tokens);
         let has = holder.later.values().sum::<u64>();
         let wants_later = ask.wants_later.min(LATER_MAX).saturating_sub(has);
-        let later = Self::reserve(&mut sums, &mut holder.later, now, (wants_later, &mut steps));
-        let ends_ms = holder.end * SLOT_MS;
-        let next_ms = Self::next(&mut sums, now, &mut steps).map(|slot| slot * SLOT_MS);
-        Ok((Block { further, ends_ms, later, next_ms, is_pressed }, 2 * STEPS_MAX - steps))
+        let (found, next) = sums.reserve(wants_later);
+        found.iter().for_each(|(slot, tokens)| *holder.later.entry(*slot).or_default() += tokens);
+        let later = found.into_iter().map(|(slot, tokens)| (slot * SLOT_MS, tokens)).collect();
+        let next_ms = next.map(|slot| slot * SLOT_MS);
+        Ok(Block { further, ends_ms: holder.end * SLOT_MS, later, next_ms, is_pressed })
     }
 
     /// Takes note of the tokens that a process has taken, and of those that it has left.
@@ -281,29 +256,6 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reserves so many tokens for later, each as early as there is room behind the block; fewer where that takes many steps.
-    fn reserve(
-        sums: &mut Sums,
-        later: &mut BTreeMap<u64, u64>,
-        now: u64,
-        (mut tokens, steps): (u64, &mut u64),
-    ) -> Vec<(u64, u64)> {
-        let (mut slot, mut found) = (now + 1, Vec::new());
-        // The other half is for the next slot with room.
-        while tokens > 0 && *steps > STEPS_MAX && slot <= now + HORIZON {
-            let (room, behind) = sums.look(slot, slot, steps);
-            let some = room.min(tokens);
-            if some > 0 {
-                sums.add(slot, some);
-                *later.entry(slot).or_default() += some;
-                found.push((slot * SLOT_MS, some));
-                tokens -= some;
-            }
-            slot = behind;
-        }
-        found
-    }
-
     /// Its use at this time of the record's clock.
     #[must_use]
     pub fn shown(&self, rate: Rate, now_ms: u64) -> QuotaUse {
@@ -317,8 +269,7 @@ impl Ledger {
         let open = |it: &&Holder| it.end > now;
         // The tokens of a process that was not heard again may have been taken.
         let lost = ledger.holders.values().filter(|it| !open(it)).map(|it| it.tokens).sum::<u64>();
-        let mut steps = STEPS_MAX;
-        let next_ms = Self::next(&mut ledger.sums(rate, None), now, &mut steps).map(|slot| slot * SLOT_MS);
+        let next_ms = ledger.sums(rate, now, None).next().map(|slot| slot * SLOT_MS);
         QuotaUse {
             used: ledger.taken.range(..=now).map(|(_, tokens)| tokens).sum::<u64>() + lost + come,
             granted: ledger.holders.values().filter(open).map(|it| it.tokens).sum(),

@@ -7,6 +7,8 @@
 
 mod holders;
 mod ledger;
+#[cfg(test)]
+mod naive;
 mod purse;
 mod rate;
 mod rule;

@@ -2,34 +2,25 @@
 
 use super::with_job::with_job;
 use crate::config::Ledger;
-use crate::ojs::{COPIED_BYTES_MAX, Envelope};
+use crate::ojs::Envelope;
 use crate::policy::{self, Decision, PermittedRegions, TENANT_KEY, View};
 use crate::proxy::state::Proxy;
 use crate::replica::{Description, JobTexts, Ledgered, Outline, Reach};
 
-/// The way in which a job is sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sending {
-    /// The length of its body as it was received. Units: bytes.
-    pub(crate) length: usize,
-    /// Whether its queue is sent under another name.
-    pub(crate) is_sharded: bool,
-}
-
 /// The outline of a job that is about to be sent, with the regions that it may go to where the hub is to get its bytes; none where the hub is to
-/// get none. `rule`: the place of the rule that has matched it.
+/// get none. `rule`: the place of the rule that has matched it. `is_sharded`: whether its queue is sent under another name.
 #[inline]
 pub(crate) fn outlined(
     proxy: &Proxy,
     view: &View,
     envelope: &Envelope<'_>,
     (decision, rule): (&Decision, Option<u16>),
-    sending: Sending,
+    is_sharded: bool,
 ) -> Option<Outline> {
     if !proxy.shared.outbox.is_on() {
         return None;
     }
-    Some(outlined_whole(proxy, view, envelope, (decision, rule), sending))
+    Some(outlined_whole(proxy, view, envelope, (decision, rule), is_sharded))
 }
 
 // Never inlined, as the next one: most sidecars describe nothing, and their calls do not carry its weight.
@@ -40,9 +31,9 @@ fn outlined_whole(
     view: &View,
     envelope: &Envelope<'_>,
     (decision, rule): (&Decision, Option<u16>),
-    sending: Sending,
+    is_sharded: bool,
 ) -> Outline {
-    let outline = outline(proxy, view, envelope, decision, sending, || policy::ledger_of_rule(view, rule));
+    let outline = outline(proxy, view, envelope, decision, is_sharded, || policy::ledger_of_rule(view, rule));
     let replicated = &proxy.shared.replicated;
     let is_wanted = !replicated.is_empty() && replicated.iter().any(|queue| queue.matches(envelope.queue()));
     // A replica is the copy of a job that its own region has.
@@ -68,9 +59,8 @@ pub(crate) fn outlined_bare(
     if !proxy.shared.outbox.is_on() {
         return None;
     }
-    let sending = Sending { length: envelope.raw().len(), is_sharded: false };
     let ledger = || with_job(envelope, |job| policy::ledger_by_rule(view, job));
-    Some(outline(proxy, view, envelope, decision, sending, ledger))
+    Some(outline(proxy, view, envelope, decision, false, ledger))
 }
 
 /// A job that is bound to regions without the local one leaves nothing of itself at the hub here.
@@ -79,7 +69,7 @@ fn outline(
     view: &View,
     envelope: &Envelope<'_>,
     decision: &Decision,
-    sending: Sending,
+    is_sharded: bool,
     ledger: impl FnOnce() -> Option<Ledger>,
 ) -> Outline {
     let bound = decision.pinned || decision.restricted;
@@ -95,9 +85,8 @@ fn outline(
         let none = JobTexts { bound, ..JobTexts::default() };
         return outline.written(Description::new(from, Some(none)));
     }
-    // A long body that is kept would be that of the client, without a copy; the ledger needs its digest all the same.
-    let is_long = sending.length > COPIED_BYTES_MAX && ledgered == Ledgered::No;
-    if is_long || sending.is_sharded {
+    // For the ledger the arguments are read behind the call, and the texts with them; without it these are cheaper here.
+    if ledgered == Ledgered::No || is_sharded {
         let tenant = envelope.meta_text(TENANT_KEY).text;
         let job = JobTexts {
             job_type: envelope.job_type(),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use super::asked::{AskedHub, decided, explained};
-use super::described::{Sending, outlined};
+use super::described::outlined;
 use super::paused::check_source;
 use super::quota::{Admitted, admit};
 use super::refused::nowhere;
@@ -261,7 +261,7 @@ fn stamped(
     let mut additions = stamp.additions(proxy, envelope, &mut room);
     additions.due = quota.as_deref().and_then(Admitted::due);
     let own = envelope.attributes().federation_id.as_deref();
-    let sending = Sending { length: body.len(), is_sharded: stamp.shard.is_some() };
+    let is_sharded = stamp.shard.is_some();
     let StampedBody { body, cuts } = ojs::stamp(envelope, body, &additions);
     Planned {
         body,
@@ -280,7 +280,7 @@ fn stamped(
         // A restricted job's queue is part of its body: other regions, which are polled for their queues, may not hear of it.
         shared_queue: (!decision.restricted).then(|| proxy.queues.queue(envelope.queue())),
         source: source(envelope.job_type().unwrap_or_default()),
-        outline: of_probe(outlined(proxy, view, envelope, (&decision, rule), sending), quota.as_deref()),
+        outline: of_probe(outlined(proxy, view, envelope, (&decision, rule), is_sharded), quota.as_deref()),
         own_tracking: own.and_then(|own| OwnTracking::of(&proxy.shared, envelope, own)),
         spooling: None,
         quota,

@@ -87,6 +87,11 @@ pub struct Database {
 }
 
 impl Database {
+    /// The server that hubs write to.
+    pub const fn serves(&self) -> &Postgres {
+        if self.is_lost { &self.standby } else { &self.primary }
+    }
+
     fn pause(&self, pauses: bool) {
         if self.is_lost { self.standby.pause(pauses) } else { self.primary.pause(pauses) }
     }

@@ -1,24 +1,30 @@
 //! A history of the ledger with faults, by a seed: two hubs on PostgreSQL with a standby are killed, paused and cut off, and lose their primary, while jobs
-//! of fifty tenants go through the sidecars of three regions. After it the ledger has each step that a region has taken, once.
-//! `LEDGER_HISTORY_SEED`, `LEDGER_HISTORY_JOBS` and `LEDGER_HISTORY_FAULTS` make it another or a longer one.
+//! of fifty tenants go through the sidecars of three regions, and through further ones of the first region, which are killed. After it the ledger has each
+//! step that a region has taken, once. `LEDGER_HISTORY_SEED`, `LEDGER_HISTORY_JOBS` and `LEDGER_HISTORY_FAULTS` make it another or a longer one; behind
+//! each fault a sidecar is killed.
 
-use std::collections::BTreeMap;
+mod killing;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use http::Method;
 use rcgen::{KeyPair, PKCS_ED25519};
 use serde_json::{Value, json};
 
-use super::INFO;
 use super::history::{Database, Draw, Network, break_things, number, plan, say};
+use super::ledger_killed::{CANARY, index, sidecar};
 use super::postgres::Postgres;
 use super::stage::HubStage;
+use super::views::regions;
 use crate::support::{Client, Process, Setup, command};
+use killing::Killing;
 
 const REGIONS: [&str; 3] = ["us-east-1", "eu-west-1", "ap-south-1"];
 const TENANTS: usize = 50;
-const CANARY: &str = "canary-of-the-arguments";
 /// For the reports of a sidecar to reach a hub, after the longest fault.
 const REPORTED_WAIT: Duration = Duration::from_secs(120);
 
@@ -91,44 +97,40 @@ async fn work(sidecar: &Client, queue: String, draw: &mut Draw, lives: &mut Live
     }
 }
 
-/// The steps of each job in the order of their times, and the tenant, by the database of the ledger.
-fn ledger(server: &Postgres) -> Lives {
+/// The steps of each of these jobs in the order of their times, and the tenant, by the database of the ledger; and how many other jobs it has.
+fn ledger(server: &Postgres, of: &Lives) -> (Lives, usize) {
     let rows = "SELECT h.job_id, h.line::json->>'event', j.tenant FROM ojs_hub_job_history h
         JOIN ojs_hub_ledger_job j ON (h.job_id, h.region) = (j.job_id, j.region)
-        ORDER BY h.job_id, h.line::json->>'leaseId' NULLS FIRST, h.line::json->>'at', h.number";
-    let mut lives = Lives::new();
+        ORDER BY h.job_id, h.line::json->>'at', h.number";
+    let (mut lives, mut others) = (Lives::new(), BTreeSet::new());
     for row in server.query(rows).lines() {
         let [id, step, tenant] = row.split('|').collect::<Vec<_>>().try_into().unwrap();
+        if !of.contains_key(id) {
+            others.insert(id.to_owned());
+            continue;
+        }
         let known = ["enqueued", "leased", "extended", "succeeded", "retried", "dead_lettered", "canceled"];
         let step = known.into_iter().find(|it| *it == step).unwrap_or_else(|| panic!("{row}"));
         let life = lives.entry(id.to_owned()).or_default();
         tenant.clone_into(&mut life.tenant);
         life.steps.push(step);
     }
-    lives
+    (lives, others.len())
 }
 
-/// Waits until the ledger has all steps, and no other.
-async fn equal(server: &Postgres, expected: &Lives) {
+/// Waits until the ledger has all steps, once each and in their order, and none of another job than these and the `others`.
+async fn equal(server: &Postgres, expected: &Lives, others: usize) {
     let (begun, wanted) = (Instant::now(), expected.values().map(|it| it.steps.len()).sum::<usize>());
-    loop {
-        let count: usize = server.query("SELECT count(*) FROM ojs_hub_job_history").parse().unwrap();
-        if count >= wanted || begun.elapsed() > REPORTED_WAIT {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let (mut found, mut further) = ledger(server, expected);
+    while found.values().map(|it| it.steps.len()).sum::<usize>() < wanted && begun.elapsed() < REPORTED_WAIT {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        (found, further) = ledger(server, expected);
     }
-    let found = ledger(server);
-    let sorted = |life: &Life| {
-        let mut steps = life.steps.clone();
-        steps.sort_unstable();
-        (life.tenant.clone(), steps)
-    };
     for (id, life) in expected {
         let of_ledger = found.get(id).unwrap_or_else(|| panic!("{id} is not in the ledger: {life:?}"));
-        assert_eq!(sorted(of_ledger), sorted(life), "{id}: {of_ledger:?} {life:?}");
+        assert_eq!(of_ledger, life, "{id}");
     }
-    assert_eq!(found.len(), expected.len());
+    assert_eq!((found.len(), further), (expected.len(), others));
     say(&format!("the ledger has {wanted} steps of {} jobs after {:?}", expected.len(), begun.elapsed()));
 }
 
@@ -157,6 +159,45 @@ async fn check_regions(stage: &HubStage, sidecars: &[Process], lives: &Lives) {
     }
 }
 
+/// No table of the database has the canary, as text or in bytes.
+fn check_tables(server: &Postgres) {
+    let tables = server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'");
+    assert!(tables.lines().count() > 5, "{tables}");
+    for table in tables.lines() {
+        let of = format!("SELECT count(*) FROM {table} AS it WHERE it::text ~ 'canary|{}'", HEXLOWER.encode(b"canary"));
+        assert_eq!(server.query(&of), "0", "{table}");
+    }
+}
+
+/// No file below a folder has the canary.
+fn check_folder(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            check_folder(&path);
+        } else {
+            let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+            assert!(!text.contains(CANARY), "{path:?}");
+        }
+    }
+}
+
+/// A bundle of the whole ledger is as it was signed, has each record, and no canary.
+async fn check_bundle(stage: &HubStage, public: &Path, records: usize) {
+    let folder = stage.path("bundle");
+    let words = ["audit", "export", "--bundle", folder.to_str().unwrap(), "--from", "2020-01-01", "--to", "2999-01-01"];
+    let exported = stage.command("ann", &words).await;
+    assert_eq!(exported.code, Some(0), "{}", exported.all());
+    let words = ["audit", "verify", folder.to_str().unwrap(), "--key", public.to_str().unwrap()];
+    let verified = command(&words, &[], "");
+    assert_eq!(verified.code, Some(0), "{}", verified.all());
+    say(&verified.stdout);
+    check_folder(&folder);
+    let history = fs::read_to_string(folder.join("history.jsonl")).unwrap();
+    let numbers = history.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["number"].clone());
+    assert_eq!(numbers.count(), records);
+}
+
 #[tokio::test]
 async fn the_ledger_has_each_step_once_after_faults_of_hubs_and_their_database() {
     let (seed, jobs) = (number("LEDGER_HISTORY_SEED", 1), number("LEDGER_HISTORY_JOBS", 300));
@@ -168,52 +209,44 @@ async fn the_ledger_has_each_step_once_after_faults_of_hubs_and_their_database()
     let pair = KeyPair::generate_for(&PKCS_ED25519).unwrap();
     fs::write(&private, pair.serialize_pem()).unwrap();
     fs::write(&public, pair.public_key_pem()).unwrap();
-    stage.set_more(&format!(
-        "index: {{ region: us-east-1 }}\nledger: {{}}\naudit: {{ key: {private:?}, log: hub.test }}"
-    ));
+    let kept = usize::try_from(jobs).unwrap();
+    let federation = Setup::default().demo(move |options| {
+        options.record_bytes_max = kept * (16 << 10) + (64 << 20);
+        (options.finished_max, options.retry_jitter) = (2 * kept + 1_000, false);
+    });
+    let federation = federation.stage().await;
+    let (index, regions) = (index(), regions(&federation, |_| None));
+    stage.set_more(&format!("{index}\nledger: {{}}\naudit: {{ key: {private:?}, log: hub.test }}\n{regions}"));
     let section = Postgres::section(&[&primary, &standby], &stage.path(""), &stage.path("hub.ca.pem"));
     let mut stage = stage.on_record(section);
     let (network, mut hubs) = Network::between(&mut stage, [&primary, &standby]).await;
     let mut database = Database { primary, standby, is_lost: false };
-    let record = usize::try_from(jobs).unwrap() * (16 << 10) + (64 << 20);
-    let federation = Setup::default().demo(move |options| options.record_bytes_max = record).stage().await;
     let mut sidecars = Vec::new();
     for region in REGIONS {
-        let section = stage.section(region).replace("hub: {", "hub: { report_jobs: true, ledger: metadata,");
-        let overlay = stage.path(&format!("{region}.yaml"));
-        fs::write(&overlay, format!("local_region: {region}\n{section}\n")).unwrap();
-        let more = ["--config", overlay.to_str().unwrap()];
-        sidecars.push(Process::run(&federation.config, &[&INFO[..], &more].concat()).await);
-        stage.follows(region).await;
+        sidecars.push(sidecar(&stage, &federation.config, (region, region)).await);
     }
-    let each = usize::try_from(jobs).unwrap() / REGIONS.len();
+    // The fourth part of the jobs goes through sidecars that are killed.
+    let each = kept / (REGIONS.len() + 1);
     let load: Vec<_> = sidecars.iter().enumerate().map(|(place, it)| flow(it.client, place, each, seed)).collect();
     let load: Vec<_> = load.into_iter().map(tokio::spawn).collect();
     let mut draw = Draw(seed);
-    break_things(&stage, &mut hubs, &mut database, &network, &plan(&mut draw, faults)).await;
+    let mut killing = Killing::begin(&stage, &federation, seed).await;
+    for fault in plan(&mut draw, faults) {
+        break_things(&stage, &mut hubs, &mut database, &network, &[fault]).await;
+        killing.kill_one(&stage, &hubs, &database, each / faults.max(1)).await;
+        assert!(hubs.iter().flatten().all(|hub| !hub.log_has(&[CANARY])));
+    }
     let mut lives = Lives::new();
     for task in load {
         lives.extend(task.await.unwrap());
     }
-    let server = if database.is_lost { &database.standby } else { &database.primary };
-    equal(server, &lives).await;
+    let server = database.serves();
+    let others = killing.end(server).await;
+    equal(server, &lives, others).await;
     check_regions(&stage, &sidecars, &lives).await;
-    let rows = "SELECT count(*) FROM ojs_hub_job_history WHERE line LIKE '%canary%'";
-    assert_eq!(server.query(rows), "0");
+    check_tables(server);
     for sidecar in &sidecars {
         assert!(sidecar.log().iter().all(|line| !line.contains(CANARY)));
     }
-    let folder = stage.path("bundle");
-    let words = ["audit", "export", "--bundle", folder.to_str().unwrap(), "--from", "2020-01-01", "--to", "2999-01-01"];
-    let exported = stage.command("ann", &words).await;
-    assert_eq!(exported.code, Some(0), "{}", exported.all());
-    let words = ["audit", "verify", folder.to_str().unwrap(), "--key", public.to_str().unwrap()];
-    let verified = command(&words, &[], "");
-    assert_eq!(verified.code, Some(0), "{}", verified.all());
-    say(&verified.stdout);
-    let history = fs::read_to_string(folder.join("history.jsonl")).unwrap();
-    assert!(!history.contains(CANARY));
-    let steps: usize = lives.values().map(|it| it.steps.len()).sum();
-    let numbers = history.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["number"].clone());
-    assert_eq!(numbers.count(), steps);
+    check_bundle(&stage, &public, server.query("SELECT count(*) FROM ojs_hub_job_history").parse().unwrap()).await;
 }

@@ -21,6 +21,7 @@ mod later;
 mod ledger;
 mod ledger_bundle;
 mod ledger_history;
+mod ledger_killed;
 mod ledger_kills;
 mod limits;
 mod list_replicas;

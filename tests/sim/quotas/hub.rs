@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ojs_sidecar::fleet::{LaterTokens, PoolAnswer, PoolPlaces, QuotaAnswer, QuotaTokens};
-use ojs_sidecar::policy::{BlockAsk, Ledger, LimitAsk, LimitHolders, LimitShare, Quota, QuotaRefused};
+use ojs_sidecar::policy::{BlockAsk, Ledger, LimitAsk, LimitHolders, LimitShare, Quota, QuotaRefused, SLOT_MS};
 
 /// How long slots last, as at the program's hub. Units: milliseconds.
 const TTL_MS: u64 = 30_000;
@@ -36,6 +36,15 @@ impl Hub {
     pub fn forget(&mut self) {
         self.ledgers.clear();
         self.holders.clear();
+    }
+
+    /// Its record has lost the tokens that were taken before a time.
+    pub fn forget_before(&mut self, ms: u64) {
+        for ledger in self.ledgers.values_mut() {
+            let mut rows = serde_json::to_value(&*ledger).unwrap();
+            rows["taken"].as_object_mut().unwrap().retain(|slot, _| slot.parse::<u64>().unwrap() * SLOT_MS > ms);
+            *ledger = serde_json::from_value(rows).unwrap();
+        }
     }
 
     /// Carries a request out.

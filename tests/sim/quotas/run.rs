@@ -16,9 +16,11 @@ use super::{SIDECARS, Sabotage, TENANTS, name, quotas};
 
 /// When the run begins. Units: milliseconds since the Unix epoch.
 const BEGIN_MS: u64 = 1_800_000_000_000;
-const STEP_MS: u64 = 1_000;
+const STEP_S: u64 = 1;
 /// Jobs that arrive in a step, of all tenants.
 const ARRIVALS: u64 = 10;
+/// By tenant: jobs that are stored at once, more than end until the last slot of a killed sidecar is free again.
+const PILED: [(usize, u64); 2] = [(2, 500), (3, 60)];
 /// The leases that workers ask for. Units: milliseconds.
 const LEASES_MS: [u64; 3] = [10_000, 30_000, 60_000];
 /// Sidecars with producers of a tenant; workers are at all.
@@ -103,10 +105,44 @@ impl Run {
 
     /// So many seconds, and a quiet end: without further jobs, kills, or losses of the hub.
     pub fn play(mut self, seconds: u64, quiet: u64) -> Judged {
-        for second in 0..seconds + quiet {
-            self.time.advance(Duration::from_millis(STEP_MS));
-            self.now_ms += STEP_MS;
-            self.is_quiet = second >= seconds;
+        self.go_on(seconds);
+        if quiet > 0 {
+            self.is_quiet = true;
+            self.pile_up();
+            self.go_on(quiet);
+        }
+        let quiet_ms = (quiet > 0).then_some(self.now_ms - quiet * 1_000);
+        self.judge.end(&self.region, &self.quotas, (quiet_ms, self.now_ms))
+    }
+
+    /// So many seconds, a time in which nothing happens at all, and as many seconds again.
+    pub fn play_twice(mut self, seconds: u64, between: u64) -> Judged {
+        self.go_on(seconds);
+        self.pass(between);
+        if self.sabotage == Some(Sabotage::ForgetsHour) {
+            self.hub.forget_before(self.now_ms - between * 1_000);
+        }
+        self.go_on(seconds);
+        self.judge.end(&self.region, &self.quotas, (None, self.now_ms))
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        self.time.advance(Duration::from_secs(seconds));
+        self.now_ms += seconds * 1_000;
+    }
+
+    /// More jobs for tenants than they may have active: slots of killed sidecars, and of jobs that others acknowledge, are free one after the
+    /// other, and then all of them are taken.
+    fn pile_up(&mut self) {
+        for (tenant, jobs) in PILED {
+            self.judge.arrived += jobs;
+            (0..jobs).for_each(|_| self.region.store(tenant, false, self.now_ms, self.now_ms));
+        }
+    }
+
+    fn go_on(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.pass(STEP_S);
             if self.is_quiet {
                 (self.hub.is_up, self.cut) = (true, None);
             } else {
@@ -123,8 +159,6 @@ impl Run {
             self.end_work();
             self.fetch();
         }
-        let quiet_ms = (quiet > 0).then_some(self.now_ms - quiet * 1_000);
-        self.judge.end(&self.region, &self.quotas, (quiet_ms, self.now_ms))
     }
 
     /// One sidecar after the other reaches no hub for longer than its grant, preferably one whose workers send heartbeats.
@@ -218,10 +252,11 @@ impl Run {
 
     fn arrive(&mut self) {
         for _ in 0..ARRIVALS {
-            // Tenants whose jobs are refused or delayed have the most of them, and those with slots no more than they can do.
-            let tenant = match self.draw.below(6) {
-                0..3 => self.draw.below(2) as usize,
-                3 => 2,
+            // Tenants whose jobs are refused or delayed have the most of them, and those with slots no more than they can do in the long run: a third
+            // of the time there is no hub, and a third of the slots are kept by leases whose jobs others have acknowledged.
+            let tenant = match self.draw.below(60) {
+                0..37 => self.draw.below(2) as usize,
+                37..41 => 2,
                 _ => self.draw.below(TENANTS as u64) as usize,
             };
             // The producers of a tenant are at some sidecars.
