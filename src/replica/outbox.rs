@@ -125,9 +125,12 @@ impl Outbox {
 
     /// Adds a job that a region has stored by this answer; both are read later.
     pub fn add_stored(&self, stored: Stored<'_>, answer: &[u8]) {
+        // A call may end behind a reload that has switched this off, and cleared the rest.
+        if !self.is_on() {
+            return;
+        }
         if answer.len() <= UNREAD_ANSWER_BYTES_MAX {
             let mut unread = self.unread.lock();
-            // A call may end behind a reload that has switched this off, and cleared the rest.
             if !self.is_on() {
                 return;
             }

@@ -1,5 +1,5 @@
-//! The part of the report of a new job that only its call knows. The rest is read in the job as it was sent, by the thread of the connection
-//! to the hub: each call that did so spent the more instructions the more the hub wants to know.
+//! The part of the report of a new job that only its call knows. For the ledger the rest is read in the job as it was sent, by the thread of the
+//! connection to the hub; else, and for a sharded queue, its call has written it down.
 
 use super::body::Reach;
 use super::line::{Description, JobTexts};

@@ -154,8 +154,13 @@ pub(super) async fn repeated(
 /// The present state of a replay of one job; an error where it was refused.
 async fn answer(hub: &Hub, replay: &Replay) -> Result<Value, Refusal> {
     let saved = hub.record.replay(&replay.id).await?;
-    // The record may have dropped one that is long over.
-    let present = saved.map_or_else(|| Ok(replay.clone()), |saved| read_replay(&saved))?;
+    let present = match saved {
+        Some(saved) => read_replay(&saved)?,
+        None => {
+            let message = format!("the replay {} is over, and the record has dropped it", replay.id);
+            return Err(Refusal::new(StatusCode::GONE, "replay_dropped", message));
+        }
+    };
     let rows = hub.record.replay_jobs(&replay.id, &ReplayStep::ALL, 0, 1).await?;
     let job = rows.into_iter().next().ok_or_else(|| {
         let message = format!("the record has the replay {} without its job", replay.id);

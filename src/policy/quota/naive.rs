@@ -8,7 +8,7 @@ use super::rate::HOUR;
 use super::*;
 
 /// The room of a slot by all stretches, one by one: each begins and ends with that slot, or with tokens, because others are wider for as many tokens.
-/// `blocks`: their first slots behind them, and their tokens.
+/// `blocks`: of each, the first slot behind it and its tokens.
 pub(super) fn room(rate: Rate, slots: &BTreeMap<u64, u64>, blocks: &[(u64, u64)], slot: u64) -> u64 {
     let mut room = rate.max_per_hour.min(rate.burst);
     let lasts = blocks.iter().map(|(end, _)| end.saturating_sub(1)).filter(|it| (slot - HOUR..slot).contains(it));

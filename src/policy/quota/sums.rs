@@ -31,7 +31,7 @@ pub(super) struct Sums {
     tokens: Vec<u64>,
     /// By the last slots of blocks: their tokens.
     blocks: Vec<u64>,
-    /// Nothing after a change of the tokens.
+    /// None after a change of the tokens, until the next walk.
     totals: OnceCell<Totals>,
 }
 
@@ -214,7 +214,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Whether a fullest stretch may begin with a slot: from another one on, it is fuller without it.
+    /// Whether a fullest stretch may begin with a slot: one that begins with another slot is as full, and shorter, from the next slot on.
     fn is_begin(&self, place: usize) -> bool {
         let has = |all: &[u64]| place < all.len() && all[place] > 0;
         has(&self.sums.tokens) || has(&self.sums.blocks)

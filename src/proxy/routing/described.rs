@@ -23,7 +23,7 @@ pub(crate) fn outlined(
     Some(outlined_whole(proxy, view, envelope, (decision, rule), is_sharded))
 }
 
-// Never inlined, as the next one: most sidecars describe nothing, and their calls do not carry its weight.
+// Never inlined: most sidecars describe nothing, and their calls do not carry its weight.
 #[cold]
 #[inline(never)]
 fn outlined_whole(

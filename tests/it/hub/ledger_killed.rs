@@ -55,8 +55,9 @@ pub async fn flow(sidecar: Client, mut draw: Draw) {
         let meta = json!({ "tenant_id": format!("t{}", draw.below(TENANTS)) });
         let job = json!({ "type": "t", "args": [CANARY], "options": { "queue": QUEUE }, "meta": meta });
         let Some(made) = call("/ojs/v1/jobs", &job).await else { return };
-        if draw.below(10) == 0 {
-            let path = format!("/ojs/v1/jobs/{}", made["job"]["id"].as_str().unwrap());
+        // None of a call that was refused with 503.
+        if let Some(id) = made["job"]["id"].as_str().filter(|_| draw.below(10) == 0) {
+            let path = format!("/ojs/v1/jobs/{id}");
             let Some(_) = self::call(&sidecar, (Method::DELETE, &path), String::new()).await else { return };
         }
         let fetch = json!({ "queues": [QUEUE], "worker_id": "w", "count": 2 });

@@ -55,6 +55,7 @@ impl<'a> Killing<'a> {
         let wanted = of_region(region).len() + jobs;
         let begun = Instant::now();
         while of_region(region).len() < wanted {
+            assert!(!self.flow.is_finished(), "the client has ended");
             assert!(begun.elapsed() < 10 * REPORTED_WAIT, "jobs pass the sidecar");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
