@@ -3,32 +3,20 @@
 //! The hub is the central store: without its word no task is accepted. Calls to regions go through the proxy as those of any client.
 //! Spec: UWER §3 to §5.
 
+mod answer;
 mod call;
+mod form;
 mod letter;
 mod show;
 mod store;
 mod submit;
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response};
 
 use crate::net::IncomingBody;
 use crate::ojs::{ErrorDocument, Operation};
 use crate::proxy::{Exchange, Proxy, Reply};
-
-/// An answer to a sender or an operator: JSON.
-struct Answer {
-    status: StatusCode,
-    body: Vec<u8>,
-    /// As a region or the proxy has said it.
-    retry_after: Option<HeaderValue>,
-}
-
-impl Answer {
-    fn new(status: StatusCode, document: &serde_json::Value) -> Self {
-        Self { status, body: document.to_string().into_bytes(), retry_after: None }
-    }
-}
 
 /// Answers a call below `/uwer/v4/`; none where `uwer` is off and the path is none of ours.
 pub(super) async fn answer(

@@ -42,6 +42,18 @@ struct LettersArgs {
     /// Print its bytes as they were sent, to be mended and sent again
     #[arg(long, requires = "id", conflicts_with = "json")]
     raw: bool,
+    /// Drop it: its bytes are lost
+    #[arg(long, requires_all = ["id", "reason", "ticket"], conflicts_with_all = ["raw", "json"])]
+    drop: bool,
+    /// Why it is dropped, for the audit trail
+    #[arg(long, value_name = "TEXT", requires = "drop")]
+    reason: Option<String>,
+    /// The ticket of that
+    #[arg(long, value_name = "TICKET", requires = "drop")]
+    ticket: Option<String>,
+    /// The name of the operator; with a token its own name counts
+    #[arg(long, value_name = "NAME", requires = "drop")]
+    author: Option<String>,
     /// How many, from 1 to 500
     #[arg(long, value_name = "N", default_value = "50", conflicts_with = "id", value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -92,6 +104,7 @@ pub(super) fn uwer(arguments: &UwerArgs) -> u8 {
     match &arguments.command {
         UwerCommand::Convert(convert) => self::convert(convert),
         UwerCommand::Letters(letters) => match &letters.id {
+            Some(id) if letters.drop => drop_letter(letters, id),
             Some(id) => letter(letters, id),
             None => self::letters(letters),
         },
@@ -123,6 +136,20 @@ fn letters(arguments: &LettersArgs) -> u8 {
         say(format_args!("more: --cursor {next}"));
     }
     DONE
+}
+
+fn drop_letter(arguments: &LettersArgs, id: &str) -> u8 {
+    let named = [("reason", &arguments.reason), ("ticket", &arguments.ticket), ("author", &arguments.author)];
+    let pair = |(name, text): (&str, &Option<String>)| Some(format!("{name}={}", path_segment(text.as_deref()?)));
+    let query: Vec<String> = named.into_iter().filter_map(pair).collect();
+    let path = format!("{LETTERS}/{}?{}", path_segment(id), query.join("&"));
+    match order(To::Hub(&arguments.hub), Method::DELETE, &path, |it| it["letter"].is_string()) {
+        Some(_) => {
+            say(format_args!("dropped: {id}"));
+            DONE
+        }
+        None => FAILED,
+    }
 }
 
 fn letter(arguments: &LettersArgs, id: &str) -> u8 {

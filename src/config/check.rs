@@ -100,7 +100,8 @@ impl Check {
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         let discovery = self.discovery(raw.discovery, topology, drafts.len(), hub.is_some());
         let scheduling = self.scheduling(raw.scheduling, &journal, hub.is_some());
-        let uwer = self.uwer(raw.uwer, hub.is_some());
+        let uwer = self.uwer(raw.uwer, hub.is_some(), limits.call_timeout);
+        self.spooled_tasks(&spooled, uwer.as_ref());
         self.spooled_shards(&spooled, &scheduling.tenant_queues);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         self.regions.extend(discovery.as_ref().map(|discovery| self.discovery_files(discovery)));

@@ -16,7 +16,7 @@ pub const LETTERS: &str = "/v1/hub/uwer/letters";
 pub const TASK_BYTES_MAX: usize = 4 * 1024;
 /// The longest request with a refused document, in base64. Units: bytes.
 pub const LETTER_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The longest document whose bytes a hub keeps. Units: bytes.
+/// The longest document that a hub keeps with its bytes. Units: bytes.
 pub const LETTER_CONTENT_MAX: usize = 1024 * 1024;
 /// The longest time of a claim. Units: milliseconds.
 const HOLD_MS_MAX: u64 = 60 * 60 * 1_000;
@@ -35,8 +35,12 @@ pub struct TaskRequest {
     pub workflow_id: String,
     /// The service that sent it.
     pub origin: String,
-    /// The id for its job.
+    /// The id for its job. The store keeps this, the type and the queue of the first claim.
     pub job_id: String,
+    /// The type of its job.
+    pub job_type: String,
+    /// The queue of its job.
+    pub queue: String,
     /// The random name of the call: 64 hexadecimal digits.
     pub token: String,
     /// For how long no other call gets the claim. Units: milliseconds.
@@ -52,8 +56,10 @@ pub struct TaskRequest {
 pub enum TaskEnd {
     /// Its job is in this region.
     Stored(RegionId),
-    /// Nothing was sent, or no region has taken it.
+    /// Nothing was sent, or no region has taken it: the next call gets the claim.
     Released,
+    /// No region takes its job: the key is free for another task.
+    Withdrawn,
 }
 
 /// The answer to a claim.
@@ -64,6 +70,10 @@ pub enum TaskClaimed {
     Taken {
         /// The id for its job.
         job_id: String,
+        /// The type for its job.
+        job_type: String,
+        /// The queue for its job.
+        queue: String,
     },
     /// Its job is there.
     Stored {
@@ -91,7 +101,7 @@ pub struct LetterRequest {
     pub field: String,
     /// From 1; 0 where the place is unknown.
     pub line: u32,
-    /// What was expected there: a sentence.
+    /// The expected form: a sentence.
     pub expected: String,
     /// `xml` or `json`.
     pub form: String,
@@ -99,7 +109,7 @@ pub struct LetterRequest {
     pub digest: String,
     /// Its length. Units: bytes.
     pub length: u64,
-    /// What is known of the task: its idempotency key, workflow and service.
+    /// The idempotency key, where it can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The id of its workflow.
@@ -127,8 +137,13 @@ impl TaskRequest {
         if ![&self.key, &self.digest, &self.token].into_iter().all(|it| is_digest(it)) {
             return Some("`key`, `digest` and `token`: expected 64 hexadecimal digits in small letters");
         }
-        if ![&self.workflow_id, &self.origin, &self.job_id].into_iter().all(|it| is_text(it)) {
-            return Some("`workflow_id`, `origin` and `job_id`: expected 1 to 256 bytes of visible ASCII");
+        if ![&self.workflow_id, &self.origin, &self.job_id, &self.job_type, &self.queue]
+            .into_iter()
+            .all(|it| is_text(it))
+        {
+            return Some(
+                "`workflow_id`, `origin`, `job_id`, `job_type` and `queue`: expected 1 to 256 bytes of visible ASCII",
+            );
         }
         if !(1..=HOLD_MS_MAX).contains(&self.hold_ms) {
             return Some("`hold_ms`: expected 1 to 3600000");

@@ -202,7 +202,8 @@ async fn ordered(
         | Endpoint::UwerTasks
         | Endpoint::KeepLetter
         | Endpoint::Letters
-        | Endpoint::Letter => uwer::answered(hub, endpoint, &caller, (path, &query), &body).await,
+        | Endpoint::Letter
+        | Endpoint::DropLetter => uwer::answered(hub, endpoint, &caller, (path, &query), &body).await,
         _ => {
             let order = carry_out(Rc::clone(hub), endpoint, caller, path.to_owned(), query, body);
             in_task(hub, Box::pin(order)).await

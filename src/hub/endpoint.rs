@@ -73,6 +73,8 @@ pub(super) enum Endpoint {
     Letters,
     /// `GET /v1/hub/uwer/letters/{id}`: one of them.
     Letter,
+    /// `DELETE /v1/hub/uwer/letters/{id}`.
+    DropLetter,
     /// `GET /v1/hub/outcomes`: those of all.
     Outcomes,
     /// `GET /v1/hub/sidecars`: the inventory.
@@ -203,7 +205,7 @@ impl Endpoint {
             "/v1/hub/uwer/settle" => &[(Method::POST, Self::SettleTask)],
             "/v1/hub/uwer/tasks" => &[(Method::GET, Self::UwerTasks)],
             "/v1/hub/uwer/letters" => &[(Method::GET, Self::Letters), (Method::POST, Self::KeepLetter)],
-            _ if path.starts_with(LETTERS) => &[(Method::GET, Self::Letter)],
+            _ if path.starts_with(LETTERS) => &[(Method::GET, Self::Letter), (Method::DELETE, Self::DropLetter)],
             "/v1/hub/outcomes" => &[(Method::GET, Self::Outcomes)],
             "/v1/hub/sidecars" => &[(Method::GET, Self::Sidecars)],
             "/v1/hub/switches" => {
@@ -248,7 +250,7 @@ impl Endpoint {
             "/v1/hub/figures" => "GET, PUT",
             "/v1/hub/switches" => "GET, PUT, DELETE",
             "/v1/hub/promotions" | "/v1/hub/drills" => "GET, POST",
-            _ if path.starts_with(PROMOTIONS) || path.starts_with(DRILLS) => "GET, DELETE",
+            _ if [PROMOTIONS, DRILLS, LETTERS].iter().any(|of| path.starts_with(of)) => "GET, DELETE",
             _ if path.starts_with(REGIONS) => "PUT, DELETE",
             _ if path.starts_with(POOLS) => "GET, PUT, DELETE",
             _ => "GET",
@@ -375,6 +377,7 @@ impl Endpoint {
             | Self::CancelJob
             | Self::ReplayJob
             | Self::Letter
+            | Self::DropLetter
             | Self::CloseIncident => Need::Operator(Scope::Operate),
             Self::OrderReplay | Self::StopReplay => Need::Operator(Scope::Backfill),
             Self::PutQuotas => Need::Operator(Scope::Quota),

@@ -111,6 +111,7 @@ mod tokens;
 mod twins;
 mod uwer;
 mod uwer_settings;
+mod uwer_store;
 mod views;
 
 pub use audit::{AuditRow, ChainError, LEDGER_CLOSED, Verified, verify};

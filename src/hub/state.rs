@@ -22,7 +22,7 @@ use super::record::{ANSWER_WAIT, Kept, Record, RecordError, State, StatusPlace};
 use super::replay_desk::ReplayDesk;
 use super::target::Regions;
 use super::tokens::Tokens;
-use super::uwer::Uwer;
+use super::uwer_store::Uwer;
 use super::views::Views;
 use crate::base::{Clock, Moment};
 use crate::switch::{Order, Switch, Version};

@@ -1,12 +1,15 @@
-//! The way of requests to the hub that a call of a client waits for, and without whose answer it is refused: the central store of UWER.
+//! The way of requests to the central store of UWER at the hub: a call of a client waits for the answer, and is refused without it.
 
 use bytes::Bytes;
 use http::StatusCode;
-use tokio::sync::{MutexGuard, mpsc, oneshot};
+use tokio::sync::{MutexGuard, Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 /// Requests that wait for the connection: more at once mean that the hub does not keep up, and are refused.
 const ASKS_MAX: usize = 256;
+
+/// Refused documents on their way: each is some megabytes, and claims wait behind them.
+const LETTERS_MAX: usize = 4;
 
 /// A request on its way to the connection.
 #[derive(Debug)]
@@ -25,12 +28,13 @@ pub struct StoreQuestions {
     asks: mpsc::Sender<StoreAsk>,
     /// Locked by the connection for as long as it lives.
     asked: tokio::sync::Mutex<mpsc::Receiver<StoreAsk>>,
+    letters: Semaphore,
 }
 
 impl Default for StoreQuestions {
     fn default() -> Self {
         let (asks, asked) = mpsc::channel(ASKS_MAX);
-        Self { asks, asked: tokio::sync::Mutex::new(asked) }
+        Self { asks, asked: tokio::sync::Mutex::new(asked), letters: Semaphore::new(LETTERS_MAX) }
     }
 }
 
@@ -48,7 +52,12 @@ impl StoreQuestions {
         timeout_at(until, answered).await.ok()?.ok()
     }
 
-    /// The requests, for the connection that carries them. Those whose calls have ended are closed.
+    /// A place for a refused document, before it is written down; none where too many are on their way.
+    pub fn place_of_letter(&self) -> Option<SemaphorePermit<'_>> {
+        self.letters.try_acquire().ok()
+    }
+
+    /// The requests, for the connection that carries them. Those of calls that have ended are closed.
     pub async fn questions(&self) -> MutexGuard<'_, mpsc::Receiver<StoreAsk>> {
         self.asked.lock().await
     }
@@ -75,5 +84,7 @@ mod tests {
         assert_eq!(answered, Some((StatusCode::OK, Bytes::from_static(b"x"))));
         assert_eq!(questions.ask("/c".to_owned(), None, Instant::now()).await, None);
         assert!(asked.recv().await.is_some_and(|ask| ask.answer.is_closed()));
+        let places: Vec<_> = (0..LETTERS_MAX).map(|_| questions.place_of_letter()).collect();
+        assert!(places.iter().all(Option::is_some) && questions.place_of_letter().is_none());
     }
 }

@@ -110,13 +110,13 @@ impl FlawKind {
 pub struct Flaw {
     /// The class.
     pub kind: FlawKind,
-    /// The element or member, as the sender writes it.
+    /// The expected element or member, or the one around the flaw: never a name that the sender has made up.
     pub field: String,
     /// From 1; 0 where the place is unknown.
     pub line: u32,
     /// From 1, in characters; 0 where the place is unknown.
     pub column: u32,
-    /// What is expected there, and how to mend it: a sentence.
+    /// The expected form, and how to mend it: a sentence.
     pub expected: String,
 }
 

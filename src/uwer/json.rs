@@ -84,6 +84,21 @@ pub fn read_json(bytes: &[u8]) -> Result<Task, Flaw> {
     })
 }
 
+/// The texts of a document with all members, each once, in the order of [`Field::ALL`]; an empty one for a missing key.
+pub(super) fn texts_of(bytes: &[u8]) -> Option<[String; 8]> {
+    let Document { metadata, execution_strategy: strategy, payload } = serde_json::from_slice(bytes).ok()?;
+    Some([
+        metadata.workflow_id.into_owned(),
+        metadata.idempotency_key.map(Cow::into_owned).unwrap_or_default(),
+        metadata.priority.into_owned(),
+        metadata.origin_service.into_owned(),
+        strategy.max_retries.get().to_owned(),
+        strategy.backoff_multiplier.get().to_owned(),
+        strategy.timeout_ms.get().to_owned(),
+        payload.data.into_owned(),
+    ])
+}
+
 fn unreadable(error: &serde_json::Error) -> Flaw {
     let kind = match error.classify() {
         serde_json::error::Category::Data => FlawKind::Structure,

@@ -1,10 +1,8 @@
-//! What can be read of a document that is no task, for the operator who mends it.
-
-use roxmltree::{Document, ParsingOptions};
-use serde_json::Value;
+//! The readable values of a document that is no task, for its mending, and for the rules that say where it may be.
 
 use super::flaw::Field;
-use super::xml::{NAMESPACE, NODES_MAX};
+use super::json::texts_of;
+use super::xml::{NAMESPACE, parsed};
 
 /// Values of a document that is no task; each has the form of its field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,28 +15,24 @@ pub struct Known {
     pub origin: Option<String>,
 }
 
-/// The readable values of a document in XML; none where it is not well-formed.
+/// The readable values of a document in XML; none where it is not well-formed. A value that is there twice, or that has a comment or an element in
+/// it, is not known.
 #[must_use]
 pub fn known_in_xml(bytes: &[u8]) -> Known {
-    let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-    let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let Ok(document) = Document::parse_with_options(text, options) else { return Known::default() };
+    let Ok(document) = parsed(std::str::from_utf8(bytes).unwrap_or_default()) else { return Known::default() };
     Known::of(|field| {
         let mut elements = document.descendants().filter(|node| node.has_tag_name((NAMESPACE, field.element())));
-        // Of two values neither is known.
         let element = elements.next().filter(|_| elements.next().is_none())?;
-        element.text().map(|text| text.trim().to_owned())
+        let text = element.first_child().filter(|child| child.is_text() && !child.has_siblings())?;
+        text.text().map(|text| text.trim().to_owned())
     })
 }
 
-/// The readable values of a document in JSON.
+/// The readable values of a document in JSON; none where a member is doubled, unknown or missing.
 #[must_use]
 pub fn known_in_json(bytes: &[u8]) -> Known {
-    let document: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    Known::of(|field| {
-        let (part, name) = field.member().split_once('.')?;
-        document[part][name].as_str().map(|text| text.trim().to_owned())
-    })
+    let Some(texts) = texts_of(bytes) else { return Known::default() };
+    Known::of(|field| texts.get(field as usize).map(|text| text.trim().to_owned()))
 }
 
 impl Known {

@@ -10,6 +10,7 @@ mod rules;
 mod state;
 mod task;
 mod xml;
+mod xml_head;
 mod xml_text;
 
 pub use flaw::{Field, Flaw, FlawKind};

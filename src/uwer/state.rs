@@ -16,10 +16,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// All, in the order of the matrix.
-    pub const ALL: [Self; 5] =
-        [Self::PendingDispatch, Self::LeaseAcquired, Self::RetryBackoff, Self::OrphanedLease, Self::DeadLetter];
-
     /// The name in the matrix.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -1,7 +1,5 @@
 //! A task of UWER, all of its values checked.
 
-use data_encoding::BASE64;
-
 use super::flaw::Field;
 
 /// The class of a task. Spec: UWER §5; the document shows `HIGH` alone, and senders have the other two.
@@ -138,13 +136,6 @@ impl Task {
         let Self { priority, origin, max_retries, backoff, timeout_ms, payload, .. } = self;
         let priority = priority.as_str();
         format!("{workflow_id}\n{key}\n{priority}\n{origin}\n{max_retries}\n{backoff}\n{timeout_ms}\n{payload}")
-    }
-
-    /// The bytes of the payload.
-    #[must_use]
-    pub fn payload_bytes(&self) -> Vec<u8> {
-        // A checked payload is base64.
-        BASE64.decode(self.payload.as_bytes()).unwrap_or_else(|_| unreachable!("a checked payload is base64"))
     }
 }
 

@@ -37,7 +37,7 @@ fn a_task_is_read_with_its_values_as_they_were_sent() {
     assert_eq!(task.workflow_id(), "1b4e28ba-2fa1-4ad2-883f-0016d3cca427");
     assert_eq!((task.key(), task.priority(), task.origin()), (KEY, Priority::High, "inventory-sync-service"));
     assert_eq!((task.max_retries(), task.backoff(), task.timeout_ms()), (5, "1.50", 30_000));
-    assert_eq!((task.payload(), task.payload_bytes()), ("AAECAwQFBgc=", vec![0, 1, 2, 3, 4, 5, 6, 7]));
+    assert_eq!(task.payload(), "AAECAwQFBgc=");
 }
 
 #[test]
@@ -82,25 +82,25 @@ fn a_document_that_two_parsers_may_read_as_two_is_refused_with_field_and_line() 
         (format!("<?xml version='1.0' standalone='maybe'?>{}", plain()), FlawKind::Syntax, "xml", 1),
         (with("http://uwer.internal/schema/v4", "http://uwer.internal/schema/v5"), FlawKind::Structure, "UWER_Task", 1),
         (with(" xmlns=\"http://uwer.internal/schema/v4\"", ""), FlawKind::Structure, "UWER_Task", 1),
-        (with("<Priority>", "<Priority a=\"1\">"), FlawKind::Structure, "Priority/@a", 5),
-        (with("<Priority>", "<Priority xml:lang=\"en\">"), FlawKind::Structure, "Priority/@lang", 5),
+        (with("<Priority>", "<Priority a=\"1\">"), FlawKind::Structure, "Priority/@*", 5),
+        (with("<Priority>", "<Priority xml:lang=\"en\">"), FlawKind::Structure, "Priority/@*", 5),
         (with(" encoding=\"b64\"", ""), FlawKind::Structure, "Payload/@encoding", 13),
-        (with("\"b64\"", "\"hex\""), FlawKind::Structure, "Payload/@encoding", 13),
+        (with("\"b64\"", "\"hex\""), FlawKind::Structure, "Payload/@*", 13),
         (with("    <Priority>", "x   <Priority>"), FlawKind::Structure, "Metadata", 4),
         (with("HIGH", "<High/>"), FlawKind::Structure, "Priority", 5),
-        (with("<Priority>HIGH</Priority>", "<Class>HIGH</Class>"), FlawKind::Structure, "Class", 5),
+        (with("<Priority>HIGH</Priority>", "<Class>HIGH</Class>"), FlawKind::Structure, "Priority", 5),
         (
             with("<Priority>HIGH</Priority>", "<Priority>HIGH</Priority><Priority>LOW</Priority>"),
             FlawKind::Structure,
-            "Priority",
+            "OriginService",
             5,
         ),
         (with("<Priority>HIGH</Priority>\n", "\n"), FlawKind::Structure, "Priority", 6),
-        (with("</UWER_Task>", "<Payload encoding=\"b64\"/></UWER_Task>"), FlawKind::Structure, "Payload", 17),
+        (with("</UWER_Task>", "<Payload encoding=\"b64\"/></UWER_Task>"), FlawKind::Structure, "UWER_Task", 17),
         (with("</UWER_Task>", ""), FlawKind::Syntax, "UWER_Task", 18),
         (format!("{}<a/>", plain()), FlawKind::Syntax, "UWER_Task", 18),
-        (with("<Priority>", "<:Priority>"), FlawKind::Syntax, "Priority", 5),
-        (with("</Priority>", "</:Priority>"), FlawKind::Syntax, "Priority", 5),
+        (with("<Priority>", "<:Priority>"), FlawKind::Syntax, "UWER_Task", 5),
+        (with("</Priority>", "</:Priority>"), FlawKind::Syntax, "UWER_Task", 5),
         (with(" xmlns=", " :xmlns="), FlawKind::Syntax, "UWER_Task", 1),
         (with(" xmlns=", " xmlns='' xmlns="), FlawKind::Syntax, "UWER_Task", 1),
         (with("HIGH", "URGENT"), FlawKind::Value, "Priority", 5),
@@ -134,11 +134,29 @@ fn deep_and_wide_documents_are_refused_before_they_are_walked() {
 }
 
 #[test]
+fn many_attributes_are_refused_before_the_parser_compares_them() {
+    let many = |count: usize| (0..count).map(|number| format!(" a{number}='='")).collect::<String>();
+    let with = |attributes: &str| format!("<UWER_Task xmlns='x'{attributes}><!-- a='b' <a c=''> -->{}", "</UWER_Task>");
+    let flaw = refused(&with(&many(1_000_000)));
+    assert_eq!((flaw.kind, flaw.line), (FlawKind::Structure, 1));
+    assert!(flaw.expected.contains("at most 64 attributes"), "{flaw}");
+    // One less is for the walk to judge; those in quotes and comments are none.
+    assert!(refused(&with(&many(63))).expected.contains("namespace"));
+    assert!(refused(&with(&many(64))).expected.contains("at most 64 attributes"));
+    assert_eq!(known_in_xml(with(&many(1_000_000)).as_bytes()), Known::default());
+    for open in ["<", "<a ='", "<!--", "<?", "<![CDATA["] {
+        assert!(read_xml_text(&format!("{}{open}", plain())).is_err(), "{open}");
+    }
+}
+
+#[test]
 fn a_flaw_has_no_value_of_the_task() {
     for document in [
         plain().replace("inventory-sync-service", "c4nary c4nary"),
         plain().replace("HIGH", "&c4nary;"),
         plain().replace("Bgc=", "c4nary!"),
+        plain().replace("Priority>", "c4nary>"),
+        plain().replace("<Priority>", "<Priority c4nary='1'>"),
     ] {
         let flaw = refused(&document);
         assert!(!flaw.to_string().contains("c4nary"), "{flaw}");
@@ -224,4 +242,10 @@ fn of_a_document_that_is_no_task_the_readable_names_are_known() {
     let json = write_json(&read_xml_text(&plain()).unwrap());
     assert_eq!(known_in_json(json.replace("HIGH", "URGENT").as_bytes()).key.as_deref(), Some(KEY));
     assert_eq!(known_in_json(b"[]"), Known::default());
+    let doubled = json.replacen("\"originService\"", "\"originService\":\"mail\",\"originService\"", 1);
+    assert_eq!(known_in_json(doubled.as_bytes()), Known::default(), "of two services neither");
+    for split in ["inventory<!-- -->-sync-service", "<a>inventory</a>-sync-service"] {
+        let known = known_in_xml(plain().replace("inventory-sync-service", split).as_bytes());
+        assert_eq!((known.origin, known.key.as_deref()), (None, Some(KEY)), "{split}");
+    }
 }

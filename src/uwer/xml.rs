@@ -7,11 +7,14 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use super::flaw::{Field, Flaw, FlawKind};
 use super::task::{Task, is_space};
+use super::xml_head::{check_declaration, declaration_end};
 
 /// The namespace of every element.
 pub const NAMESPACE: &str = "http://uwer.internal/schema/v4";
 /// The most nodes of a document, white space and comments included; a plain task has some thirty.
 pub(super) const NODES_MAX: u32 = 256;
+/// The most attributes of a document; a task has two. The parser compares each with all others.
+const ATTRIBUTES_MAX: usize = 64;
 /// The name of the root element.
 const ROOT: &str = "UWER_Task";
 /// The elements of the root, each with its values.
@@ -41,9 +44,47 @@ pub fn read_xml(bytes: &[u8]) -> Result<Task, Flaw> {
 /// Errors: the first flaw.
 pub fn read_xml_text(text: &str) -> Result<Task, Flaw> {
     check_declaration(text)?;
-    let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options).map_err(|error| not_well_formed(text, &error))?;
+    let document = parsed(text)?;
     Walk { document: &document }.task()
+}
+
+/// The document of a text, parsed in a time that grows with its length.
+pub(super) fn parsed(text: &str) -> Result<Document<'_>, Flaw> {
+    if let Some(at) = attribute_beyond(text) {
+        let (line, column) = place(text, at);
+        let expected = format!("expected at most {ATTRIBUTES_MAX} attributes");
+        return Err(Flaw { kind: FlawKind::Structure, field: ROOT.to_owned(), line, column, expected });
+    }
+    let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+    Document::parse_with_options(text, options).map_err(|error| not_well_formed(text, &error))
+}
+
+/// The place of the attribute that is one too many: of the `=` behind [`ATTRIBUTES_MAX`] of them, in tags and outside of quotes.
+fn attribute_beyond(text: &str) -> Option<usize> {
+    let (mut at, mut left) = (0, ATTRIBUTES_MAX);
+    while let Some(start) = text.get(at..).and_then(|rest| rest.find('<')).map(|found| at + found) {
+        let rest = text.get(start..).unwrap_or_default();
+        let skipped =
+            [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")].into_iter().find(|(open, _)| rest.starts_with(open));
+        if let Some((open, close)) = skipped {
+            at = start + open.len() + rest.get(open.len()..)?.find(close)? + close.len();
+            continue;
+        }
+        let tag = start_tag(rest);
+        let mut quote = None;
+        for (offset, byte) in tag.bytes().enumerate() {
+            match (quote, byte) {
+                (Some(open), _) if open == byte => quote = None,
+                (Some(_), _) => {}
+                (None, b'"' | b'\'') => quote = Some(byte),
+                (None, b'=') if left == 0 => return Some(start + offset),
+                (None, b'=') => left -= 1,
+                (None, _) => {}
+            }
+        }
+        at = start + tag.len().max(1);
+    }
+    None
 }
 
 struct Walk<'d> {
@@ -61,7 +102,7 @@ impl<'d> Walk<'d> {
         if let Some(node) = self.document.descendants().find(|node| node.is_element() && !self.is_well_named(*node)) {
             let expected =
                 "expected names with at most one `:`, between two letters, alike in both tags, and each attribute once";
-            return Err(self.flaw(FlawKind::Syntax, node.tag_name().name(), node, expected));
+            return Err(self.flaw(FlawKind::Syntax, ROOT, node, expected));
         }
         let root = self.document.root_element();
         self.check_name(root, ROOT)?;
@@ -133,7 +174,7 @@ impl<'d> Walk<'d> {
             }
             let Some(next) = expected.get(found.len()) else {
                 let expected = format!("expected no further element in `{name}` behind {}", expected.join(", "));
-                return Err(self.flaw(FlawKind::Structure, child.tag_name().name(), child, &expected));
+                return Err(self.flaw(FlawKind::Structure, name, child, &expected));
             };
             self.check_child(child, name, next, expected)?;
             found.push(child);
@@ -160,15 +201,20 @@ impl<'d> Walk<'d> {
         self.flaw(kind, missing, node, &format!("expected this element here in `{parent}`; add it"))
     }
 
+    /// The field of the flaw is the expected name: the found one is a text of the sender.
     fn check_name(&self, node: Node<'d, 'd>, expected: &str) -> Result<(), Flaw> {
         let name = node.tag_name();
         if name.namespace() != Some(NAMESPACE) {
-            let expected = format!("expected the namespace {NAMESPACE}; declare it with `xmlns`");
-            return Err(self.flaw(FlawKind::Structure, name.name(), node, &expected));
+            let rule = format!("expected the namespace {NAMESPACE} here; declare it with `xmlns`");
+            return Err(self.flaw(FlawKind::Structure, expected, node, &rule));
         }
         if name.name() != expected {
-            let expected = format!("expected `{expected}` here");
-            return Err(self.flaw(FlawKind::Structure, name.name(), node, &expected));
+            return Err(self.flaw(
+                FlawKind::Structure,
+                expected,
+                node,
+                "expected this element here, and found another one",
+            ));
         }
         Ok(())
     }
@@ -177,8 +223,8 @@ impl<'d> Walk<'d> {
     fn check_attributes(&self, node: Node<'d, 'd>, name: &str, expected: &[(&str, &str)]) -> Result<(), Flaw> {
         let wanted =
             |it: &roxmltree::Attribute<'_, '_>| it.namespace().is_none() && expected.contains(&(it.name(), it.value()));
-        if let Some(stray) = node.attributes().find(|it| !wanted(it)) {
-            let field = format!("{name}/@{}", stray.name());
+        if node.attributes().any(|it| !wanted(&it)) {
+            let field = format!("{name}/@*");
             let expected = match expected {
                 [] => "expected no attribute; leave it out".to_owned(),
                 _ => "expected `encoding=\"b64\"` and no other attribute".to_owned(),
@@ -233,50 +279,6 @@ impl<'d> Walk<'d> {
     }
 }
 
-/// An XML declaration, where there is one, is of version 1.0 and UTF-8, and has nothing else. The parser takes other names in it, too. Spec: XML 1.0 §2.8.
-fn check_declaration(text: &str) -> Result<(), Flaw> {
-    let (start, end) = (text.len() - without_mark(text).len(), declaration_end(text));
-    let Some(declaration) = text.get(start..end).filter(|it| !it.is_empty()) else { return Ok(()) };
-    let flaw = |kind, field: &str, expected: &str| {
-        Err(Flaw { kind, field: field.to_owned(), line: 1, column: 1, expected: expected.to_owned() })
-    };
-    let (mut rest, mut names) = (declaration.trim_start_matches("<?xml").trim_end_matches("?>"), ["", "", ""]);
-    let mut values = ["1.0", "utf-8", "no"];
-    for place in 0..names.len() {
-        let Some((name, value, behind)) = pseudo_attribute(rest) else { break };
-        (names[place], values[place], rest) = (name, value, behind);
-    }
-    let (version, encoding, standalone) = match names {
-        ["version", "", ""] => (values[0], "utf-8", "no"),
-        ["version", "encoding", ""] => (values[0], values[1], "no"),
-        ["version", "standalone", ""] => (values[0], "utf-8", values[1]),
-        ["version", "encoding", "standalone"] => (values[0], values[1], values[2]),
-        _ => {
-            return flaw(FlawKind::Syntax, "xml", "expected a declaration with `version`, `encoding` and `standalone`");
-        }
-    };
-    if version != "1.0" {
-        return flaw(FlawKind::Syntax, "version", "expected XML 1.0");
-    }
-    if !encoding.eq_ignore_ascii_case("utf-8") {
-        return flaw(FlawKind::Encoding, "encoding", "expected UTF-8; send the document in it and declare it so");
-    }
-    if !matches!(standalone, "yes" | "no") || !rest.chars().all(is_space) {
-        return flaw(FlawKind::Syntax, "xml", "expected a declaration with `version`, `encoding` and `standalone`");
-    }
-    Ok(())
-}
-
-/// The first `name="value"` behind white space, and the rest behind it.
-fn pseudo_attribute(text: &str) -> Option<(&str, &str, &str)> {
-    let trimmed = text.trim_start_matches(is_space);
-    let (name, rest) = trimmed.split_once('=').filter(|_| trimmed.len() < text.len())?;
-    let rest = rest.trim_start_matches(is_space);
-    let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
-    let (value, rest) = rest.get(1..)?.split_once(quote)?;
-    Some((name.trim_end_matches(is_space), value, rest))
-}
-
 /// The start tag of an element, from `<` to `>`.
 fn start_tag(source: &str) -> &str {
     let mut quote = None;
@@ -306,22 +308,6 @@ fn names(tag: &str) -> impl Iterator<Item = &str> {
     })
     .flat_map(|part| part.split(|it| is_space(it) || matches!(it, '<' | '/' | '>' | '=')))
     .filter(|name| !name.is_empty())
-}
-
-/// The text without a byte order mark.
-fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
-}
-
-/// The end of the XML declaration; that of the byte order mark where there is none.
-fn declaration_end(text: &str) -> usize {
-    let start = text.len() - without_mark(text).len();
-    let rest = without_mark(text);
-    let is_declaration = rest.strip_prefix("<?xml").is_some_and(|it| it.starts_with(is_space));
-    match rest.find("?>") {
-        Some(end) if is_declaration => start + end + "?>".len(),
-        _ => start,
-    }
 }
 
 fn dtd(text: &str, at: usize) -> Flaw {

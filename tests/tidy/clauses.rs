@@ -25,8 +25,8 @@ fn problems(table: &str, is_test: &dyn Fn(&str) -> bool) -> Vec<String> {
             continue;
         };
         let mut wrong = |problem: String| problems.push(format!("{clause}: {problem}"));
-        if !["spec §", "RFC §", "FS-", "SO §"].iter().any(|of| clause.starts_with(of)) {
-            wrong("a clause begins with `spec §`, `RFC §`, `SO §` or `FS-`".to_owned());
+        if !["spec §", "RFC §", "FS-", "SO §", "UWER §"].iter().any(|of| clause.starts_with(of)) {
+            wrong("a clause begins with `spec §`, `RFC §`, `SO §`, `UWER §` or `FS-`".to_owned());
         }
         if !seen.insert(*clause) {
             wrong("is there twice".to_owned());

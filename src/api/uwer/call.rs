@@ -88,6 +88,12 @@ async fn call(
 }
 
 impl Called {
+    /// A call without the time for its answer.
+    pub(super) const fn late() -> Self {
+        let status = StatusCode::GATEWAY_TIMEOUT;
+        Self { status, region: None, body: Bytes::new(), retry_after: None, is_unknown: false }
+    }
+
     fn refused(document: &ErrorDocument) -> Self {
         let body = Bytes::from(document.to_json(""));
         Self { status: document.status, region: None, body, retry_after: None, is_unknown: false }

@@ -2,12 +2,15 @@
 
 use http::{Request, StatusCode};
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
+use super::answer::Answer;
 use super::call::{self, Called};
-use super::{Answer, store};
+use super::store;
 use crate::net::IncomingBody;
 use crate::ojs::ErrorDocument;
 use crate::proxy::{Exchange, Proxy};
+use crate::replica::is_text;
 use crate::uwer::code_of;
 
 /// Shape: `{"tasks": [{"workflow_id", "idempotency_key", "origin_service", "job_id", "region", "claimed_at", "stored_at", "code", "state", "ojs_state",
@@ -21,15 +24,22 @@ pub(super) async fn show(
     request: &Request<IncomingBody>,
 ) -> Result<Answer, ErrorDocument> {
     let id = exchange.matched.named_in(request.uri().path()).to_ascii_lowercase();
+    if !is_text(&id) {
+        return Err(ErrorDocument::uwer_no_task());
+    }
     let headers = call::further(request.headers());
+    let until = Instant::from_std(exchange.started()) + proxy.shared.config.limits.call_timeout;
     let mut document = store::tasks(proxy, &id).await?;
     let Some(tasks) = document["tasks"].as_array_mut().filter(|tasks| !tasks.is_empty()) else {
         return Err(ErrorDocument::uwer_no_task());
     };
     for task in tasks {
         let Some(id) = task["job_id"].as_str().map(str::to_owned) else { continue };
-        let found = call::look_up(proxy, exchange, &headers, &id).await;
-        add_state(task, &found);
+        // The states that the time of the call does not suffice for are unknown.
+        match timeout_at(until, call::look_up(proxy, exchange, &headers, &id)).await {
+            Ok(found) => add_state(task, &found),
+            Err(_) => add_state(task, &Called::late()),
+        }
     }
     Ok(Answer::new(StatusCode::OK, &document))
 }

@@ -15,7 +15,7 @@ use crate::fleet::{
 use crate::ojs::{ErrorDocument, path_segment};
 use crate::proxy::Proxy;
 
-/// For one request: a claim whose answer came later might be over before its job is sent.
+/// For one request: a claim with a later answer might be over before its job is sent.
 pub(super) const ASK_WAIT: Duration = Duration::from_secs(2);
 /// When the store may answer again. Units: seconds.
 const RETRY_AFTER: u64 = 2;
@@ -69,6 +69,11 @@ fn read<T: DeserializeOwned>((status, body): (StatusCode, Bytes)) -> Result<T, E
         status if status.is_client_error() => Err(unavailable("refused")),
         _ => Err(unavailable("not_committed")),
     }
+}
+
+/// The refusal of a document where too many others are on their way.
+pub(super) fn busy() -> ErrorDocument {
+    unavailable("busy")
 }
 
 fn unavailable(why: &'static str) -> ErrorDocument {

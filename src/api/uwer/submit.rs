@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, StatusCode};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use wildmatch::WildMatch;
 
+use super::answer::Answer;
 use super::call::{self, Called};
-use super::{Answer, letter, store};
-use crate::config::{Uwer, UwerOrigin};
+use super::form::{Form, shape};
+use super::letter::{self, Subject};
+use super::store;
+use crate::config::Uwer;
 use crate::fleet::{TaskClaimed, TaskEnd, TaskRequest};
 use crate::net::IncomingBody;
 use crate::ojs::{self, ErrorDocument};
@@ -29,46 +30,6 @@ const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_m
 const HELD_PART: u32 = 2;
 /// A claim outlives its call by this: for the claim's own way, and for clocks that run at different speeds.
 const MARGIN: Duration = Duration::from_secs(2);
-
-/// The form of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Xml,
-    Json,
-}
-
-impl Form {
-    /// The form that a `Content-Type` names.
-    fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut types = headers.get_all(CONTENT_TYPE).iter();
-        let text = types.next().filter(|_| types.next().is_none())?.to_str().ok()?.to_ascii_lowercase();
-        let (media, rest) = text.split_once(';').unwrap_or((&text, ""));
-        let is_utf8 =
-            rest.trim().is_empty() || matches!(rest.trim(), "charset=utf-8" | "charset=\"utf-8\"" | "charset=utf8");
-        match media.trim() {
-            _ if !is_utf8 => None,
-            "application/xml" | "text/xml" => Some(Self::Xml),
-            "application/json" => Some(Self::Json),
-            _ => None,
-        }
-    }
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Xml => "xml",
-            Self::Json => "json",
-        }
-    }
-}
-
-/// The type and queue of the jobs of a service.
-pub(super) fn shape<'u>(uwer: &'u Uwer, origin: &str) -> JobShape<'u> {
-    let found = uwer.origins.iter().find(|it| WildMatch::new(&it.origin).matches(origin));
-    found.map_or(JobShape { job_type: UwerOrigin::TYPE, queue: UwerOrigin::QUEUE }, |it| JobShape {
-        job_type: &it.job_type,
-        queue: &it.queue,
-    })
-}
 
 /// Answers a sender: 201 with the names of the job, once a region and the store have it.
 ///
@@ -89,28 +50,33 @@ pub(super) async fn submit(
     });
     let task = match read.await {
         Ok(task) => task,
-        Err(flaw) => return Err(letter::refused(proxy, uwer, (form, &bytes), tenant.as_deref(), &flaw).await),
+        Err(flaw) => {
+            let subject = Subject { form, bytes: &bytes, tenant: tenant.as_deref(), job: None };
+            return Err(letter::refused(proxy, uwer, subject, &flaw).await);
+        }
     };
-    let submission = Submission { proxy, exchange, headers, request: claim_of(proxy, &task), task };
-    match submission.claimed().await? {
-        TaskClaimed::Stored { job_id, region } => Ok(submission.accepted(&job_id, region.as_str())),
-        TaskClaimed::Taken { job_id } => {
+    let request = claim_of(proxy, &task, &shape(uwer, task.origin()));
+    let mut submission = Submission { proxy, exchange, headers, request, task };
+    let flaw = match submission.claimed().await? {
+        TaskClaimed::Stored { job_id, region } => return Ok(submission.accepted(&job_id, region.as_str())),
+        TaskClaimed::Taken { job_id, job_type, queue } => {
             let is_first = job_id == submission.request.job_id;
-            let submission = Submission { request: TaskRequest { job_id, ..submission.request }, ..submission };
-            match submission.run(uwer, is_first).await? {
-                Ran::Answered(answer) => Ok(answer),
-                Ran::Refused(flaw) => Err(letter::refused(proxy, uwer, (form, &bytes), tenant.as_deref(), &flaw).await),
+            submission.request = TaskRequest { job_id, job_type, queue, ..submission.request };
+            match submission.run(is_first).await? {
+                Ran::Answered(answer) => return Ok(answer),
+                Ran::Refused(flaw) => flaw,
             }
         }
-        TaskClaimed::Held { left_ms } => Err(ErrorDocument::uwer_unsettled(left_ms.div_ceil(1_000).max(1))),
-        TaskClaimed::OtherTask => {
-            Err(letter::refused(proxy, uwer, (form, &bytes), tenant.as_deref(), &other_task()).await)
-        }
-    }
+        TaskClaimed::Held { left_ms } => return Err(ErrorDocument::uwer_unsettled(left_ms.div_ceil(1_000).max(1))),
+        TaskClaimed::OtherTask => other_task(),
+    };
+    let job = submission.job();
+    let subject = Subject { form, bytes: &bytes, tenant: tenant.as_deref(), job: Some(&job) };
+    Err(letter::refused(proxy, uwer, subject, &flaw).await)
 }
 
 /// The claim of a task by this call.
-fn claim_of(proxy: &Proxy, task: &Task) -> TaskRequest {
+fn claim_of(proxy: &Proxy, task: &Task, shape: &JobShape<'_>) -> TaskRequest {
     let config = &proxy.shared.config;
     let lasts = config.limits.call_timeout + config.failover.late_write_grace + config.failover.read_lag;
     let lasts = lasts + store::ASK_WAIT + MARGIN;
@@ -121,6 +87,8 @@ fn claim_of(proxy: &Proxy, task: &Task) -> TaskRequest {
         workflow_id: task.workflow_id().to_ascii_lowercase(),
         origin: task.origin().to_owned(),
         job_id: id.to_string(),
+        job_type: shape.job_type.to_owned(),
+        queue: shape.queue.to_owned(),
         token: HEXLOWER.encode(&proxy.random.token()),
         hold_ms: u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX),
         end: None,
@@ -160,8 +128,14 @@ impl Submission<'_> {
         }
     }
 
+    /// The job of the task, with the id, type and queue of the first claim.
+    fn job(&self) -> String {
+        let TaskRequest { job_id, job_type, queue, .. } = &self.request;
+        job_of(&self.task, job_id, &JobShape { job_type, queue })
+    }
+
     /// Sends the job of a claimed task. `is_first`: no earlier call can have sent it.
-    async fn run(&self, uwer: &Uwer, is_first: bool) -> Result<Ran, ErrorDocument> {
+    async fn run(&self, is_first: bool) -> Result<Ran, ErrorDocument> {
         if !is_first {
             let found = self.look_up().await;
             match found.status {
@@ -169,9 +143,16 @@ impl Submission<'_> {
                 status if status.is_success() => return self.stored(&found).await,
                 _ => return Ok(self.not_sent(found).await),
             }
+            // The look-up has taken its time: only a claim that is renewed lasts until the job's call is over.
+            match store::claim(self.proxy, &self.request).await? {
+                TaskClaimed::Taken { .. } => {}
+                TaskClaimed::Stored { job_id, region } => {
+                    return Ok(Ran::Answered(self.accepted(&job_id, region.as_str())));
+                }
+                _ => return Err(self.unsettled()),
+            }
         }
-        let job = job_of(&self.task, &self.request.job_id, &shape(uwer, self.task.origin()));
-        let called = call::enqueue(self.proxy, self.exchange, &self.headers, job).await;
+        let called = call::enqueue(self.proxy, self.exchange, &self.headers, self.job()).await;
         match called.status {
             status if status.is_success() => self.stored(&called).await,
             // The claim stays: the next call looks for the job once it is over.
@@ -192,24 +173,37 @@ impl Submission<'_> {
         ErrorDocument::uwer_unsettled(self.request.hold_ms.div_ceil(1_000))
     }
 
-    /// Keeps the region of the job, and answers. A job that no region has yet, such as one in the outage spool, is not accepted yet.
+    /// Keeps the region of the job, and answers. The store is asked again for as long as the call lasts: without its word the sender repeats the task.
     async fn stored(&self, called: &Called) -> Result<Ran, ErrorDocument> {
         let region = called.region.clone().ok_or_else(|| self.unsettled())?;
         let answer = self.accepted(&self.request.job_id, region.as_str());
-        if store::settle(self.proxy, &self.request, TaskEnd::Stored(region)).await? {
+        let until = self.exchange.started() + self.proxy.shared.config.limits.call_timeout;
+        let is_kept = loop {
+            match store::settle(self.proxy, &self.request, TaskEnd::Stored(region.clone())).await {
+                Ok(is_kept) => break is_kept,
+                Err(document) if std::time::Instant::now() + LOOKS.1 >= until => return Err(document),
+                Err(_) => sleep(LOOKS.1).await,
+            }
+        };
+        if is_kept {
             return Ok(Ran::Answered(answer));
         }
-        // Only after the loss of a record: the key has been claimed anew.
+        // After the loss of a record the key was claimed anew; or the job is in two regions.
         event::hub_key_doubled(&self.proxy.shared.metrics, Some(&self.request.job_id));
         Err(self.unsettled())
     }
 
-    /// Gives the claim back, and passes the refusal on; that of the job itself by a region is a flaw of the task.
+    /// Gives the claim back, and passes the refusal on; that of the job itself by a region is a flaw of the task, and its key is free then.
     async fn not_sent(&self, called: Called) -> Ran {
-        // A claim that stays is over by itself.
-        let _ = store::settle(self.proxy, &self.request, TaskEnd::Released).await;
-        let is_of_job = matches!(called.status.as_u16(), 400 | 413 | 422);
-        if called.region.is_some() && is_of_job {
+        let is_of_job = called.region.is_some() && matches!(called.status.as_u16(), 400 | 413 | 422);
+        // A region that fails may have stored it: the claim stays until it is over.
+        let may_be_stored = called.region.is_some() && called.status.is_server_error();
+        let end = if is_of_job { TaskEnd::Withdrawn } else { TaskEnd::Released };
+        if !may_be_stored {
+            // A claim that stays is over by itself.
+            let _ = store::settle(self.proxy, &self.request, end).await;
+        }
+        if is_of_job {
             let status = called.status.as_u16();
             let expected = format!(
                 "expected a job that the region accepts: it answered {status}; mend the payload, or `uwer.origins`"
@@ -233,44 +227,9 @@ impl Submission<'_> {
     }
 }
 
-/// The flaw of a task whose key has come with another one.
+/// The flaw of a task under the key of another one.
 fn other_task() -> Flaw {
     let expected =
         "expected the same task as before under this key: it came with other values; another task needs another key";
     Flaw::without_place(FlawKind::OtherTask, "IdempotencyKey", expected.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use http::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn a_task_comes_as_xml_or_json_in_utf_8() {
-        let form = |text: &'static str| {
-            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(text))]);
-            Form::of(&headers)
-        };
-        assert_eq!(form("application/xml"), Some(Form::Xml));
-        assert_eq!(form("Text/XML; charset=UTF-8"), Some(Form::Xml));
-        assert_eq!(form("application/json"), Some(Form::Json));
-        for other in ["text/plain", "application/xml; charset=utf-16", "application/xml+x", ""] {
-            assert_eq!(form(other), None, "{other}");
-        }
-        assert_eq!(Form::of(&HeaderMap::new()), None);
-    }
-
-    #[test]
-    fn the_first_glob_that_fits_a_service_decides_about_its_jobs() {
-        let origin = |origin: &str, queue: &str| UwerOrigin {
-            origin: origin.to_owned(),
-            job_type: "a.b".to_owned(),
-            queue: queue.to_owned(),
-        };
-        let uwer = Uwer { origins: vec![origin("inventory-*", "one"), origin("*", "two")] };
-        assert_eq!(shape(&uwer, "inventory-sync").queue, "one");
-        assert_eq!(shape(&uwer, "mail").queue, "two");
-        assert_eq!(shape(&Uwer::default(), "mail"), JobShape { job_type: "uwer.task", queue: "uwer" });
-    }
 }

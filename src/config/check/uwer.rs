@@ -1,18 +1,28 @@
 //! Tasks of the legacy orchestration UWER.
 
+use std::time::Duration;
+
 use super::super::raw::{RawUwer, RawUwerOrigin};
 use super::super::types::{Uwer, UwerOrigin};
 use super::collect::Check;
 
+/// A claim is longer than its call, and at most an hour.
+const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(30 * 60);
 /// Services that differ in type or queue; each is looked at for each task.
 const ORIGINS_MAX: usize = 256;
 
 impl Check {
     /// `uwer`: needs a hub, and each type and queue is one that servers take. Spec: ojs-protocol 3.
-    pub(super) fn uwer(&mut self, raw: RawUwer, has_hub: bool) -> Option<Uwer> {
+    pub(super) fn uwer(&mut self, raw: RawUwer, has_hub: bool, call_timeout: Duration) -> Option<Uwer> {
         if raw.enabled && !has_hub && !self.is_wrong_within("hub") {
             let rule = "`uwer` needs hub.urls, because the hub keeps the tasks: set that, too, or leave `uwer` out";
             self.refuse("uwer.enabled", rule);
+        }
+        if raw.enabled && call_timeout > CALL_TIMEOUT_MAX {
+            self.refuse(
+                "limits.call_timeout",
+                "expected at most 30min with `uwer.enabled`: a task is claimed at the hub for longer than its call",
+            );
         }
         if raw.origins.len() > ORIGINS_MAX {
             self.refuse("uwer.origins", &format!("expected at most {ORIGINS_MAX} services"));
@@ -22,6 +32,22 @@ impl Check {
         // Their mistakes are named also while it is off.
         let uwer = Uwer { origins: origins.collect() };
         raw.enabled.then_some(uwer)
+    }
+
+    /// That no queue of tasks is spooled: a job in the spool of one sidecar is in no region, where another one looks for it.
+    pub(super) fn spooled_tasks(&mut self, spooled: &[String], uwer: Option<&Uwer>) {
+        let Some(uwer) = uwer else { return };
+        let usual = [UwerOrigin::QUEUE];
+        let queues = uwer.origins.iter().map(|it| it.queue.as_str()).chain(usual);
+        let is_spooled = |queue: &str, pattern: &String| wildmatch::WildMatch::new(pattern).matches(queue);
+        for (at, pattern) in spooled.iter().enumerate() {
+            if let Some(queue) = queues.clone().find(|queue| is_spooled(queue, pattern)) {
+                let rule = format!(
+                    "expected no queue of tasks of UWER, such as {queue}: their jobs are in a region or not accepted"
+                );
+                self.refuse(&format!("spool.queues[{at}]"), &rule);
+            }
+        }
     }
 
     fn uwer_origin(&mut self, path: &str, raw: RawUwerOrigin) -> Option<UwerOrigin> {

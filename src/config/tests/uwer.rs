@@ -14,6 +14,11 @@ fn tasks_need_a_hub_and_their_types_and_queues_are_those_that_servers_take() {
     assert_eq!(loaded(&format!("{REGIONS}{HUB}")).config.uwer, None);
     for (text, key) in [
         (format!("{REGIONS}uwer: {{ enabled: true }}\n"), "uwer.enabled"),
+        (format!("{REGIONS}{HUB}{origins}limits: {{ call_timeout: 31min }}\n"), "limits.call_timeout"),
+        (
+            format!("{REGIONS}{HUB}{origins}spool: {{ path: /t/s, key_file: /t/k, queues: [leg*] }}\n"),
+            "spool.queues[0]",
+        ),
         (format!("{REGIONS}{HUB}{}", origins.replace("inventory.sync", "Inventory")), "uwer.origins[0].type"),
         (format!("{REGIONS}{HUB}{}", origins.replace("legacy", "-legacy")), "uwer.origins[0].queue"),
         (format!("{REGIONS}{HUB}{}", origins.replace("origin: mail", "queue: mail")), "uwer.origins[1].origin"),

@@ -1,6 +1,6 @@
 //! The rows of tasks of UWER, each named by its idempotency key, and of dead letters. Spec: UWER §3 and §4.
 
-/// Documents that were refused: a hub with so many takes no further one until an operator has looked at them.
+/// Documents that were refused: a record with so many takes no further one until an operator drops some, or their time is over.
 pub(in crate::hub) const LETTERS_MAX: u64 = 10_000;
 
 /// The claim of a task by a call of a sidecar.
@@ -13,8 +13,10 @@ pub(in crate::hub) struct TaskClaim {
     /// In small letters.
     pub(in crate::hub) workflow_id: String,
     pub(in crate::hub) origin: String,
-    /// The id for its job; the record keeps the one of the first claim.
+    /// The id for its job; the record keeps that of the first claim, as its type and queue.
     pub(in crate::hub) job_id: String,
+    pub(in crate::hub) job_type: String,
+    pub(in crate::hub) queue: String,
     /// The random name of the call.
     pub(in crate::hub) token: String,
     /// For how long no other call gets the claim. Units: milliseconds.
@@ -27,7 +29,7 @@ pub(in crate::hub) struct TaskClaim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::hub) enum ClaimedTask {
     /// It is this call's, with this id for its job: another one than its own where an earlier call may have sent the job.
-    Taken { job_id: String },
+    Taken { job_id: String, job_type: String, queue: String },
     /// The job is in this region.
     Stored { job_id: String, region: String },
     /// Another call has it, for so long at most. Units: milliseconds.
@@ -60,7 +62,7 @@ pub(in crate::hub) struct SavedLetter {
     pub(in crate::hub) last_ms: u64,
     /// How often it came.
     pub(in crate::hub) count: u64,
-    /// Why it was refused, and what is known of its task, as JSON.
+    /// Why it was refused, and the names that can be read in it, as JSON.
     pub(in crate::hub) document: String,
     /// Its bytes, sealed; none where they may not be kept.
     pub(in crate::hub) sealed: Option<Vec<u8>>,

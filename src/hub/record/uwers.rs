@@ -31,16 +31,28 @@ impl Record {
         }
     }
 
-    /// Ends the claim of a call that has sent nothing, or whose job no region has: the next call gets the task at once.
+    /// Ends the claim of a call that has sent nothing, or sent it in vain: the next call gets the task at once.
     ///
     /// Errors: [`RecordError`]; a second time changes nothing.
-    pub(in crate::hub) async fn release_task(&self, key: &str, token: &str) -> Result<(), RecordError> {
-        let (key, token) = (key.to_owned(), token.to_owned());
+    pub(in crate::hub) async fn release_task(&self, claim: TaskClaim) -> Result<(), RecordError> {
         match self {
-            Self::Sqlite(it) => it.ask(move |connection| sqlite::uwer::release(connection, &key, &token)).await,
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::uwer::release(connection, &claim)).await,
             Self::Postgres(it) => {
                 let (line, settings) = it.key_line();
-                Box::pin(postgres::uwer::release(line, settings, &key, &token)).await
+                Box::pin(postgres::uwer::release(line, settings, &claim)).await
+            }
+        }
+    }
+
+    /// Drops the claim of a call, because no region takes its job: the key is free.
+    ///
+    /// Errors: [`RecordError`]; a second time changes nothing.
+    pub(in crate::hub) async fn withdraw_task(&self, claim: TaskClaim) -> Result<(), RecordError> {
+        match self {
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::uwer::withdraw(connection, &claim)).await,
+            Self::Postgres(it) => {
+                let (line, settings) = it.key_line();
+                Box::pin(postgres::uwer::withdraw(line, settings, &claim)).await
             }
         }
     }
@@ -59,15 +71,24 @@ impl Record {
         }
     }
 
-    /// Drops the tasks that were stored before a time, at most so many, the claims of before that led to no job, and the dead letters that came last before it. Returns the number of tasks.
+    /// Drops the tasks that were stored, the claims that led to no job, and the dead letters that came last, longer than `retention_ms` ago: at most so
+    /// many of each. Returns their number. `now_ms`: by the clock of a record of one hub; a database has its own.
     ///
     /// Errors: [`RecordError`]; some may have been dropped.
-    pub(in crate::hub) async fn prune_tasks(&self, before_ms: u64, max: u64) -> Result<u64, RecordError> {
+    pub(in crate::hub) async fn prune_tasks(
+        &self,
+        retention_ms: u64,
+        now_ms: u64,
+        max: u64,
+    ) -> Result<u64, RecordError> {
         match self {
-            Self::Sqlite(it) => it.ask(move |connection| sqlite::uwer::prune(connection, before_ms, max)).await,
+            Self::Sqlite(it) => {
+                let before_ms = now_ms.saturating_sub(retention_ms);
+                it.ask(move |connection| sqlite::uwer::prune(connection, before_ms, max)).await
+            }
             Self::Postgres(it) => {
-                let (line, settings) = it.key_line();
-                Box::pin(postgres::uwer::prune(line, settings, before_ms, max)).await
+                let (line, settings) = it.index_line();
+                Box::pin(postgres::uwer::prune(line, settings, retention_ms, max)).await
             }
         }
     }
@@ -112,6 +133,20 @@ impl Record {
             Self::Postgres(it) => {
                 let (line, settings) = it.key_line();
                 Box::pin(postgres::uwer::letter(line, settings, &id)).await
+            }
+        }
+    }
+
+    /// Drops a dead letter. Returns whether it was there.
+    ///
+    /// Errors: [`RecordError`]; it may have been dropped.
+    pub(in crate::hub) async fn drop_letter(&self, id: &str) -> Result<bool, RecordError> {
+        let id = id.to_owned();
+        match self {
+            Self::Sqlite(it) => it.ask(move |connection| sqlite::uwer::drop_letter(connection, &id)).await,
+            Self::Postgres(it) => {
+                let (line, settings) = it.key_line();
+                Box::pin(postgres::uwer::drop_letter(line, settings, &id)).await
             }
         }
     }

@@ -8,16 +8,18 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::access::Caller;
+use super::super::audit::Entry;
 use super::super::cursor::{cursor, read_cursor};
 use super::super::keys::in_time;
 use super::super::record::SavedLetter;
 use super::super::response::Refusal;
 use super::super::state::Hub;
-use super::Uwer;
+use super::super::uwer_store::Uwer;
 use crate::base::text::rfc3339;
 use crate::fleet::{LETTER_CONTENT_MAX, LetterKept, LetterRequest};
 use crate::ojs::query_text;
 use crate::replica::is_text;
+use crate::switch::Grounds;
 
 /// Letters in one answer.
 const PAGE_MAX: u64 = 500;
@@ -69,8 +71,7 @@ pub(super) async fn keep(hub: &Rc<Hub>, store: &Uwer, caller: &Caller, body: &[u
     if in_time(hub, async move { it.record.keep_letter(letter).await }).await? {
         return Ok(json!(LetterKept { id }));
     }
-    let message =
-        "there are as many dead letters as are kept: an operator looks at them, and the oldest end by `uwer.retention`";
+    let message = "there are as many dead letters as are kept: an operator drops some, or they end by `uwer.retention`";
     Err(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "letters_full", message.to_owned()))
 }
 
@@ -117,10 +118,7 @@ pub(super) async fn show(hub: &Hub, store: &Uwer, id: &str, query: &str) -> Resu
     }
     let id = query_text(id);
     let saved = if is_text(&id) { hub.record.letter(&id).await? } else { None };
-    let Some(saved) = saved else {
-        let message = "there is no such dead letter; `ojs-sidecar uwer letters` lists those that there are".to_owned();
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message));
-    };
+    let saved = saved.ok_or_else(absent)?;
     let content = match &saved.sealed {
         None => None,
         Some(sealed) => {
@@ -131,4 +129,34 @@ pub(super) async fn show(hub: &Hub, store: &Uwer, id: &str, query: &str) -> Resu
         }
     };
     Ok(json!({ "letter": shown(&saved), "content": content.map(|bytes| BASE64.encode(&bytes)) }))
+}
+
+/// Drops a letter by the order of an operator, with a row in the audit trail. Query: `reason`, `ticket` and, with a certificate, `author`.
+///
+/// Errors: 400, 404, 503: it may have been dropped.
+pub(super) async fn drop(hub: &Rc<Hub>, caller: &Caller, id: &str, query: &str) -> Result<Value, Refusal> {
+    let grounds = Grounds::read(caller.author.as_deref(), query).map_err(Refusal::bad_request)?;
+    let id = query_text(id);
+    if !is_text(&id) || hub.record.letter(&id).await?.is_none() {
+        return Err(absent());
+    }
+    let entry = || Entry {
+        unix_ms: hub.clock.unix_ms(),
+        caller: caller.name.clone(),
+        action: "uwer_letter_dropped",
+        subject: format!("letter {id}"),
+        lasts_ms: None,
+        force: false,
+        reason: grounds.reason.clone(),
+        ticket: grounds.ticket.clone(),
+        author: grounds.author.clone(),
+    };
+    hub.change(|_, _| ((), vec![entry()])).await.map_err(Refusal::unchanged)?;
+    let is_dropped = hub.record.drop_letter(&id).await?;
+    Ok(json!({ "letter": id, "dropped": is_dropped }))
+}
+
+fn absent() -> Refusal {
+    let message = "there is no such dead letter; `ojs-sidecar uwer letters` lists those that there are".to_owned();
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
 }

@@ -16,10 +16,10 @@ use crate::ojs::query_value;
 use crate::replica::is_text;
 
 /// Tasks of one workflow in an answer.
-const TASKS_MAX: u64 = 64;
-/// Tasks and letters that one statement drops.
+const TASKS_MAX: u64 = 32;
+/// Tasks, claims and letters, of each so many, that one statement drops.
 const PRUNED_AT_ONCE: u64 = 1_000;
-/// Between two looks for tasks whose time is over, and the same while there are more.
+/// Between two looks for old tasks, and the same while there are more.
 const PRUNE_EVERY: (std::time::Duration, std::time::Duration) =
     (std::time::Duration::from_secs(60), std::time::Duration::from_millis(100));
 
@@ -36,6 +36,8 @@ fn saved(hub: &Hub, request: &TaskRequest) -> TaskClaim {
         workflow_id: request.workflow_id.clone(),
         origin: request.origin.clone(),
         job_id: request.job_id.clone(),
+        job_type: request.job_type.clone(),
+        queue: request.queue.clone(),
         token: request.token.clone(),
         hold_ms: request.hold_ms,
         now_ms: hub.clock.unix_ms(),
@@ -52,7 +54,7 @@ pub(super) async fn claim(hub: &Rc<Hub>, body: &[u8]) -> Result<Value, Refusal> 
     }
     let (claim, it) = (saved(hub, &request), Rc::clone(hub));
     let claimed = match in_time(hub, async move { it.record.claim_task(claim).await }).await? {
-        ClaimedTask::Taken { job_id } => TaskClaimed::Taken { job_id },
+        ClaimedTask::Taken { job_id, job_type, queue } => TaskClaimed::Taken { job_id, job_type, queue },
         ClaimedTask::Stored { job_id, region } => {
             let region = RegionId::parse(&region).map_err(|_| Refusal::unreadable("the region of the task"))?;
             TaskClaimed::Stored { job_id, region }
@@ -70,12 +72,20 @@ pub(super) async fn settle(hub: &Rc<Hub>, body: &[u8]) -> Result<Value, Refusal>
     let request = read(body)?;
     let (claim, it) = (saved(hub, &request), Rc::clone(hub));
     let settled = match request.end {
-        None => return Err(Refusal::bad_request("`end`: expected `stored` with a region, or `released`".to_owned())),
+        None => {
+            return Err(Refusal::bad_request(
+                "`end`: expected `stored` with a region, `released` or `withdrawn`".to_owned(),
+            ));
+        }
         Some(TaskEnd::Stored(region)) => {
             in_time(hub, async move { it.record.settle_task(claim, region.as_str()).await }).await?
         }
         Some(TaskEnd::Released) => {
-            in_time(hub, async move { it.record.release_task(&claim.key, &claim.token).await }).await?;
+            in_time(hub, async move { it.record.release_task(claim).await }).await?;
+            true
+        }
+        Some(TaskEnd::Withdrawn) => {
+            in_time(hub, async move { it.record.withdraw_task(claim).await }).await?;
             true
         }
     };
@@ -102,14 +112,13 @@ pub(super) async fn show(hub: &Hub, query: &str) -> Result<Value, Refusal> {
     Ok(json!({ "tasks": shown.collect::<Vec<_>>() }))
 }
 
-/// Drops tasks and letters whose time is over, for ever.
+/// Drops tasks and letters behind their time, for ever.
 pub(in crate::hub) async fn prune(hub: &Hub) {
     let Some(store) = &hub.uwer else { return std::future::pending().await };
     let retention_ms = u64::try_from(store.settings.retention.as_millis()).unwrap_or(u64::MAX);
     let mut failures = Failures::default();
     loop {
-        let before_ms = hub.clock.unix_ms().saturating_sub(retention_ms);
-        let pruned = hub.record.prune_tasks(before_ms, PRUNED_AT_ONCE).await;
+        let pruned = hub.record.prune_tasks(retention_ms, hub.clock.unix_ms(), PRUNED_AT_ONCE).await;
         failures.note(&pruned);
         let has_more = pruned.is_ok_and(|dropped| dropped >= PRUNED_AT_ONCE);
         hub.clock.sleep(if has_more { PRUNE_EVERY.1 } else { PRUNE_EVERY.0 }).await;

@@ -5,12 +5,14 @@ use crate::base::Reason;
 use crate::uwer::Flaw;
 
 impl ErrorDocument {
-    /// 422: a document is no task, and is a dead letter of this name at the hub. Spec: UWER §4, 0xFF.
+    /// 422: a document is no task, and is a dead letter of this name at the hub. `has_bytes`: whether the hub has its bytes. Spec: UWER §4, 0xFF.
     #[must_use]
-    pub fn uwer_dead_letter(flaw: &Flaw, letter: &str) -> Self {
+    pub fn uwer_dead_letter(flaw: &Flaw, letter: &str, has_bytes: bool) -> Self {
+        let kept =
+            if has_bytes { "with its bytes" } else { "without its bytes, which may not be there or are too many" };
         let message = format!(
-            "the task was refused and is a dead letter (0xFF): {flaw}. Nothing was enqueued; mend it and send it again, an operator finds its bytes \
-             at the hub by `details.letter`"
+            "the task was refused and is a dead letter (0xFF): {flaw}. Nothing was enqueued: mend it and send it again; the hub has it as \
+             `details.letter`, {kept}"
         );
         Self::new(Reason::UwerDeadLetter, message)
             .with("code", "0xFF")
@@ -32,8 +34,8 @@ impl ErrorDocument {
     /// 503: the central store does not answer, or refuses. `why` is a closed word. Units: `retry_after` in seconds.
     #[must_use]
     pub fn uwer_store(why: &'static str, retry_after: u64) -> Self {
-        let message = "the hub, which is the central store of UWER, cannot commit this now (`details.why`); nothing was accepted: send it again later, \
-                       with the same idempotency key";
+        let message = "the hub, which is the central store of UWER, does not commit this now (`details.why`), so that it is not accepted: send it again later, \
+                       with the same idempotency key; it becomes one job";
         Self::unavailable(Reason::UwerStore, retry_after, message).with("why", why)
     }
 

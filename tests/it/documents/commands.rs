@@ -71,7 +71,9 @@ const INSTALL: &str = "install -m 644 deploy/systemd/ojs-sidecar.sysusers.conf /
                        systemd-sysusers";
 
 /// The commands of two words.
-const TWO_WORDS: [[&str; 2]; 16] = [
+const TWO_WORDS: [[&str; 2]; 18] = [
+    ["uwer", "convert"],
+    ["uwer", "letters"],
     ["ledger", "jobs"],
     ["ledger", "job"],
     ["ledger", "forget"],
@@ -92,7 +94,7 @@ const TWO_WORDS: [[&str; 2]; 16] = [
 
 /// Programs of others, and words of the shell, that blocks begin commands with.
 const OTHERS: &str = "$as_owner [ bash cat cd chown curl cut do docker done echo export for grep head install journalctl kill kubectl mkdir \
-                      openssl promtool rm sed systemctl systemd-sysusers tail tr true until wait while";
+                      openssl printf promtool rm sed systemctl systemd-sysusers tail tr true until wait while";
 
 /// Whether a block is one that is not run.
 pub fn is_excepted(block: &Block) -> bool {

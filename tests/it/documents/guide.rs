@@ -26,6 +26,7 @@ pub const RUN: &[&str] = &[
     "docs/guide/runbook.md",
     "docs/guide/running.md",
     "docs/guide/upgrading.md",
+    "docs/guide/uwer.md",
 ];
 
 /// The ports of the pages and of `config/dev.yaml`.
@@ -178,6 +179,23 @@ fn one_hub_and_then_two_drain_a_region_for_all_sidecars_as_the_guide_says() {
     }
     let by_token = r#""caller":"token https://sso.example.com#ann","action":"switch_ended""#;
     assert!(said.has(by_token) && said.has(r#""author":"ann""#), "{}", said.all);
+}
+
+#[test]
+fn a_task_of_a_legacy_sender_is_one_job_and_a_wrong_one_is_mended_as_the_guide_says() {
+    let Some(said) = run("docs/guide/uwer.md", "", &[]) else { return };
+    assert_eq!(said.statuses(), ["201", "201", "422", "201"], "{}", said.all);
+    for expected in [
+        r#""state":"PENDING_DISPATCH""#,
+        r#""origin_service":"inventory-sync-service""#,
+        r#""field":"Priority""#,
+        "SERVICE",
+        "dropped: ",
+        r#""priority":"HIGH","originService":"inventory-sync-service""#,
+        r#""type":"inventory.sync","args":["AAECAwQFBgc="]"#,
+    ] {
+        assert!(said.has(expected), "{expected} is not in {}", said.all);
+    }
 }
 
 #[test]

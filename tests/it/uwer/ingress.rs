@@ -11,8 +11,9 @@ use crate::hub::postgres::Postgres;
 use crate::hub::stage::{Hub, HubStage};
 use crate::support::{Answer, Client, Process, Stage, command, eventually, job};
 
-/// Breakers never open, so that each case stands for itself; a claim is over some fifteen seconds after its call.
+/// Breakers never open and late probes say nothing, so that each case stands for itself.
 const QUIET: &str = "circuit_breaker: { failure_threshold: 1000, failure_ratio: 2 }
+health_check: { unhealthy_threshold: 100 }
 failover: { late_write_grace: 50ms }";
 
 /// A hub that keeps tasks, and a federation whose sidecars take them.
@@ -251,7 +252,9 @@ async fn a_job_that_the_region_finds_invalid_is_a_dead_letter() {
     ingress.stage.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer: invalid, store: false });
     let refused = sent(&one.client, task(KEY)).await;
     assert_eq!(refused.check_error(422, "invalid_payload", "uwer_dead_letter")["details"]["why"], "refused");
-    uwer_job(&sent(&one.client, task(KEY)).await);
+    // The key is free for the mended task.
+    uwer_job(&sent(&one.client, task(KEY).replace("AAEC", "BBEC")).await);
+    assert_eq!(ingress.jobs().len(), 1);
 }
 
 /// A sidecar that is killed while its job is under way: the other one waits until the claim is over, finds the job, and sends no second one.
@@ -286,6 +289,14 @@ async fn a_task_of_a_sidecar_that_was_killed_is_found_by_another_one() {
 }
 
 #[tokio::test]
+async fn a_task_of_a_killed_sidecar_is_found_by_another_one_with_a_database() {
+    let hubs = HubStage::new("");
+    let Some(server) = Postgres::start(&hubs.authority).await else { return };
+    let record = Postgres::section(&[&server], &hubs.path(""), &hubs.path("hub.ca.pem"));
+    outlives_a_sidecar(hubs.with_record(record)).await;
+}
+
+#[tokio::test]
 async fn tasks_are_known_at_every_hub_of_a_database() {
     let hubs = HubStage::new("");
     let Some(server) = Postgres::start(&hubs.authority).await else { return };
@@ -306,10 +317,27 @@ async fn tasks_are_known_at_every_hub_of_a_database() {
         again.status == 201 && uwer_job(&again) == id
     })
     .await;
+    // A refusal of the region leaves the key to the next call, and one of the job to another task.
+    let refuse = |status, code| {
+        let answer = FaultAnswer::error_document(status, code);
+        ingress.stage.regions[0].faults().add(When::enqueue().next(1), Fault::Answer { answer, store: false });
+    };
+    refuse(StatusCode::TOO_MANY_REQUESTS, "rate_limited");
+    assert_eq!(sent(&one.client, task(&key(2))).await.status, 429);
+    refuse(StatusCode::UNPROCESSABLE_ENTITY, "invalid_payload");
+    let invalid = sent(&one.client, task(&key(2))).await;
+    let requests = ingress.stage.regions[0].record().requests();
+    let shown: Vec<String> =
+        requests.iter().map(|it| format!("{} {} {}", it.method, it.path, String::from_utf8_lossy(&it.body))).collect();
+    assert_eq!(invalid.status, 422, "{invalid:?} {shown:#?}");
+    let mended = uwer_job(&sent(&one.client, task(&key(2)).replace("AAEC", "BBEC")).await);
+    let other = sent(&one.client, task(&key(2))).await;
+    assert_eq!(other.check_error(422, "invalid_payload", "uwer_dead_letter")["details"]["why"], "other_task");
     let listed = ingress.hubs.command_at(1, "ann", &["uwer", "letters", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    assert_eq!(listed["letters"].as_array().unwrap().len(), 1);
-    assert_eq!(ingress.jobs(), [(id, 1)]);
+    let why: Vec<_> = listed["letters"].as_array().unwrap().iter().map(|it| it["why"].clone()).collect();
+    assert_eq!((why.len(), why.contains(&"refused".into())), (2, true), "the same bytes are one letter: {why:?}");
+    assert_eq!(ingress.jobs(), [(id, 1), (mended, 1)]);
     second.kill();
 }
 

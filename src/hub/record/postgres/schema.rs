@@ -182,13 +182,14 @@ CREATE INDEX ojs_hub_type_end_age ON ojs_hub_type_end (from_ms);
     "
 CREATE TABLE ojs_hub_uwer_task (
   key text COLLATE \"C\" PRIMARY KEY, digest text NOT NULL, workflow_id text NOT NULL, origin text NOT NULL, job_id text NOT NULL UNIQUE,
-  token text NOT NULL, until_ms bigint NOT NULL, region text, claimed_ms bigint NOT NULL, stored_ms bigint);
+  job_type text NOT NULL, queue text NOT NULL, token text NOT NULL, until_ms bigint NOT NULL, region text, claimed_ms bigint NOT NULL, stored_ms bigint);
 CREATE INDEX ojs_hub_uwer_task_workflow ON ojs_hub_uwer_task (workflow_id);
 CREATE INDEX ojs_hub_uwer_task_stored ON ojs_hub_uwer_task (stored_ms) WHERE stored_ms IS NOT NULL;
 CREATE INDEX ojs_hub_uwer_task_claimed ON ojs_hub_uwer_task (claimed_ms) WHERE region IS NULL;
 CREATE TABLE ojs_hub_uwer_letter (
   id text COLLATE \"C\" PRIMARY KEY, first_ms bigint NOT NULL, last_ms bigint NOT NULL, count bigint NOT NULL, document text NOT NULL, sealed bytea);
 CREATE INDEX ojs_hub_uwer_letter_age ON ojs_hub_uwer_letter (first_ms, id);
+CREATE INDEX ojs_hub_uwer_letter_last ON ojs_hub_uwer_letter (last_ms);
 ",
 ];
 

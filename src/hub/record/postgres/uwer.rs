@@ -13,14 +13,14 @@ use super::values::{number, signed, text};
 /// A task that another call changes between the claim and the look behind it is claimed again.
 const TRIES_MAX: usize = 4;
 
-/// Takes a task that is new, or whose claim is this call's or over.
+/// Takes a task that is new, and one that this call has claimed before, or another one long enough ago.
 const CLAIM: &str = "
-INSERT INTO ojs_hub_uwer_task AS it (key, digest, workflow_id, origin, job_id, token, until_ms, claimed_ms)
-SELECT $1, $2, $3, $4, $5, $6, now + $7, now
+INSERT INTO ojs_hub_uwer_task AS it (key, digest, workflow_id, origin, job_id, job_type, queue, token, until_ms, claimed_ms)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, now + $9, now
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
 ON CONFLICT (key) DO UPDATE SET token = excluded.token, until_ms = excluded.until_ms
 WHERE it.region IS NULL AND it.digest = excluded.digest AND (it.token = excluded.token OR it.until_ms <= excluded.claimed_ms)
-RETURNING it.job_id";
+RETURNING it.job_id, it.job_type, it.queue";
 
 const KNOWN: &str = "
 SELECT digest, job_id, region, greatest(until_ms - (extract(epoch FROM clock_timestamp()) * 1000)::bigint, 0)
@@ -28,27 +28,39 @@ FROM ojs_hub_uwer_task WHERE key = $1";
 
 /// One row where the record has it. Keeps the region also where the claim was never kept.
 const SETTLE: &str = "
-INSERT INTO ojs_hub_uwer_task AS it (key, digest, workflow_id, origin, job_id, token, until_ms, claimed_ms, stored_ms, region)
-SELECT $1, $2, $3, $4, $5, $6, now, now, now, $7
+INSERT INTO ojs_hub_uwer_task AS it (key, digest, workflow_id, origin, job_id, job_type, queue, token, until_ms, claimed_ms, stored_ms, region)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, now, now, now, $9
 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS clock
 ON CONFLICT (key) DO UPDATE SET region = excluded.region, stored_ms = coalesce(it.stored_ms, excluded.stored_ms)
-WHERE it.job_id = excluded.job_id
+WHERE it.job_id = excluded.job_id AND (it.region IS NULL OR it.region = excluded.region)
 RETURNING 1";
 
-const RELEASE: &str =
-    "UPDATE ojs_hub_uwer_task SET until_ms = 0 WHERE key = $1 AND token = $2 AND region IS NULL RETURNING 1";
+/// Not to 0: a claim that was given back long after the first one is younger than that.
+const RELEASE: &str = "
+UPDATE ojs_hub_uwer_task SET until_ms = least(until_ms, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+WHERE key = $1 AND token = $2 AND region IS NULL RETURNING 1";
+
+const WITHDRAW: &str = "DELETE FROM ojs_hub_uwer_task WHERE key = $1 AND token = $2 AND region IS NULL RETURNING 1";
 
 const TASKS: &str = "
 SELECT key, workflow_id, origin, job_id, region, claimed_ms, stored_ms FROM ojs_hub_uwer_task
 WHERE workflow_id = $1 OR job_id = $1 ORDER BY claimed_ms, key LIMIT $2";
 
+/// By the clock of the database, as all times here. Each part has an index of its own.
 const PRUNE: &str = "
-WITH letters AS (DELETE FROM ojs_hub_uwer_letter WHERE last_ms < $1),
-dropped AS (
-  DELETE FROM ojs_hub_uwer_task
-  WHERE key IN (SELECT key FROM ojs_hub_uwer_task WHERE stored_ms < $1 ORDER BY stored_ms LIMIT $2)
-    OR (region IS NULL AND claimed_ms < $1 AND until_ms < $1) RETURNING 1)
-SELECT count(*) FROM dropped";
+WITH bound AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $1 AS before),
+stored AS (
+  DELETE FROM ojs_hub_uwer_task WHERE key IN (
+    SELECT key FROM ojs_hub_uwer_task WHERE stored_ms < (SELECT before FROM bound) LIMIT $2) RETURNING 1),
+unsettled AS (
+  DELETE FROM ojs_hub_uwer_task WHERE key IN (
+    SELECT key FROM ojs_hub_uwer_task
+    WHERE region IS NULL AND claimed_ms < (SELECT before FROM bound) AND until_ms < (SELECT before FROM bound) LIMIT $2)
+  RETURNING 1),
+letters AS (
+  DELETE FROM ojs_hub_uwer_letter WHERE id IN (
+    SELECT id FROM ojs_hub_uwer_letter WHERE last_ms < (SELECT before FROM bound) LIMIT $2) RETURNING 1)
+SELECT (SELECT count(*) FROM stored) + (SELECT count(*) FROM unsettled) + (SELECT count(*) FROM letters)";
 
 const KEEP_LETTER: &str = "
 INSERT INTO ojs_hub_uwer_letter AS it (id, first_ms, last_ms, count, document, sealed)
@@ -74,7 +86,8 @@ pub(in crate::hub::record) async fn claim(
     for _ in 0..TRIES_MAX {
         let taken = line.ask(settings, CLAIM, &values).await?;
         if !taken.is_empty() {
-            return Ok(ClaimedTask::Taken { job_id: text(&taken, 0, 0)? });
+            let [job_id, job_type, queue] = [text(&taken, 0, 0)?, text(&taken, 0, 1)?, text(&taken, 0, 2)?];
+            return Ok(ClaimedTask::Taken { job_id, job_type, queue });
         }
         let known = line.ask(settings, KNOWN, &[(&it.key, Type::TEXT)]).await?;
         let Some(row) = known.first() else { continue };
@@ -93,14 +106,16 @@ pub(in crate::hub::record) async fn claim(
     Err(RecordError::Contended)
 }
 
-/// The first six values of a claim and of its end.
-fn names(it: &TaskClaim) -> [Value<'_>; 6] {
+/// The first eight values of a claim and of its end.
+fn names(it: &TaskClaim) -> [Value<'_>; 8] {
     [
         (&it.key, Type::TEXT),
         (&it.digest, Type::TEXT),
         (&it.workflow_id, Type::TEXT),
         (&it.origin, Type::TEXT),
         (&it.job_id, Type::TEXT),
+        (&it.job_type, Type::TEXT),
+        (&it.queue, Type::TEXT),
         (&it.token, Type::TEXT),
     ]
 }
@@ -119,10 +134,17 @@ pub(in crate::hub::record) async fn settle(
 pub(in crate::hub::record) async fn release(
     line: &Line,
     settings: &PostgresSettings,
-    key: &str,
-    token: &str,
+    it: &TaskClaim,
 ) -> Result<(), RecordError> {
-    line.ask(settings, RELEASE, &[(&key, Type::TEXT), (&token, Type::TEXT)]).await.map(drop)
+    line.ask(settings, RELEASE, &[(&it.key, Type::TEXT), (&it.token, Type::TEXT)]).await.map(drop)
+}
+
+pub(in crate::hub::record) async fn withdraw(
+    line: &Line,
+    settings: &PostgresSettings,
+    it: &TaskClaim,
+) -> Result<(), RecordError> {
+    line.ask(settings, WITHDRAW, &[(&it.key, Type::TEXT), (&it.token, Type::TEXT)]).await.map(drop)
 }
 
 pub(in crate::hub::record) async fn tasks(
@@ -151,11 +173,11 @@ pub(in crate::hub::record) async fn tasks(
 pub(in crate::hub::record) async fn prune(
     line: &Line,
     settings: &PostgresSettings,
-    before_ms: u64,
+    retention_ms: u64,
     max: u64,
 ) -> Result<u64, RecordError> {
-    let (before, max) = (signed(before_ms), signed(max));
-    let rows = line.ask(settings, PRUNE, &[(&before, Type::INT8), (&max, Type::INT8)]).await?;
+    let (retention, max) = (signed(retention_ms), signed(max));
+    let rows = line.ask(settings, PRUNE, &[(&retention, Type::INT8), (&max, Type::INT8)]).await?;
     Ok(number(&rows, 0, 0)?)
 }
 
@@ -194,6 +216,15 @@ pub(in crate::hub::record) async fn letter(
     id: &str,
 ) -> Result<Option<SavedLetter>, RecordError> {
     Ok(read(&line.ask(settings, LETTER, &[(&id, Type::TEXT)]).await?)?.pop())
+}
+
+pub(in crate::hub::record) async fn drop_letter(
+    line: &Line,
+    settings: &PostgresSettings,
+    id: &str,
+) -> Result<bool, RecordError> {
+    let statement = "DELETE FROM ojs_hub_uwer_letter WHERE id = $1 RETURNING 1";
+    Ok(!line.ask(settings, statement, &[(&id, Type::TEXT)]).await?.is_empty())
 }
 
 fn read(rows: &[Row]) -> Result<Vec<SavedLetter>, RecordError> {

@@ -167,13 +167,14 @@ CREATE INDEX incident_due ON incident (due_ms) WHERE due_ms IS NOT NULL;
     "
 CREATE TABLE uwer_task (
   key TEXT PRIMARY KEY, digest TEXT NOT NULL, workflow_id TEXT NOT NULL, origin TEXT NOT NULL, job_id TEXT NOT NULL UNIQUE,
-  token TEXT NOT NULL, until_ms INTEGER NOT NULL, region TEXT, claimed_ms INTEGER NOT NULL, stored_ms INTEGER) WITHOUT ROWID;
+  job_type TEXT NOT NULL, queue TEXT NOT NULL, token TEXT NOT NULL, until_ms INTEGER NOT NULL, region TEXT, claimed_ms INTEGER NOT NULL, stored_ms INTEGER) WITHOUT ROWID;
 CREATE INDEX uwer_task_workflow ON uwer_task (workflow_id);
 CREATE INDEX uwer_task_stored ON uwer_task (stored_ms) WHERE stored_ms IS NOT NULL;
 CREATE INDEX uwer_task_claimed ON uwer_task (claimed_ms) WHERE region IS NULL;
 CREATE TABLE uwer_letter (
   id TEXT PRIMARY KEY, first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL, count INTEGER NOT NULL, document TEXT NOT NULL, sealed BLOB);
 CREATE INDEX uwer_letter_age ON uwer_letter (first_ms, id);
+CREATE INDEX uwer_letter_last ON uwer_letter (last_ms);
 ",
 ];
 

@@ -5,20 +5,20 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use super::super::uwer::{ClaimedTask, LETTERS_MAX, SavedLetter, SavedTask, TaskClaim};
 use super::tables::{signed, whole};
 
-/// Takes a task that is new, or whose claim is this call's or over.
+/// Takes a task that is new, and one that this call has claimed before, or another one long enough ago.
 const CLAIM: &str = "
-INSERT INTO uwer_task VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7 + ?8, NULL, ?7, NULL)
+INSERT INTO uwer_task VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 + ?10, NULL, ?9, NULL)
 ON CONFLICT (key) DO UPDATE SET token = excluded.token, until_ms = excluded.until_ms
-WHERE region IS NULL AND digest = excluded.digest AND (token = excluded.token OR until_ms <= ?7)
-RETURNING job_id";
+WHERE region IS NULL AND digest = excluded.digest AND (token = excluded.token OR until_ms <= ?9)
+RETURNING job_id, job_type, queue";
 
 const KNOWN: &str = "SELECT digest, job_id, region, until_ms FROM uwer_task WHERE key = ?1";
 
 /// Keeps the region also where the claim was never kept.
 const SETTLE: &str = "
-INSERT INTO uwer_task VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7, ?7)
+INSERT INTO uwer_task VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?9, ?9)
 ON CONFLICT (key) DO UPDATE SET region = excluded.region, stored_ms = coalesce(stored_ms, excluded.stored_ms)
-WHERE job_id = excluded.job_id";
+WHERE job_id = excluded.job_id AND (region IS NULL OR region = excluded.region)";
 
 const KEEP_LETTER: &str = "
 INSERT INTO uwer_letter SELECT ?1, ?2, ?3, ?4, ?5, ?6
@@ -27,10 +27,13 @@ ON CONFLICT (id) DO UPDATE SET count = count + 1, last_ms = excluded.last_ms";
 
 pub(in crate::hub::record) fn claim(connection: &mut Connection, it: &TaskClaim) -> rusqlite::Result<ClaimedTask> {
     let (now, hold) = (signed(it.now_ms), signed(it.hold_ms));
-    let values = params![it.key, it.digest, it.workflow_id, it.origin, it.job_id, it.token, now, hold];
-    let taken: Option<String> = connection.query_row(CLAIM, values, |row| row.get("job_id")).optional()?;
-    if let Some(job_id) = taken {
-        return Ok(ClaimedTask::Taken { job_id });
+    let names = (&it.key, &it.digest, &it.workflow_id, &it.origin, &it.job_id);
+    let values = params![names.0, names.1, names.2, names.3, names.4, it.job_type, it.queue, it.token, now, hold];
+    let taken = connection.query_row(CLAIM, values, |row| {
+        Ok(ClaimedTask::Taken { job_id: row.get("job_id")?, job_type: row.get("job_type")?, queue: row.get("queue")? })
+    });
+    if let Some(taken) = taken.optional()? {
+        return Ok(taken);
     }
     connection.query_row(KNOWN, [&it.key], |row| {
         let (job_id, region): (String, Option<String>) = (row.get("job_id")?, row.get("region")?);
@@ -48,13 +51,20 @@ pub(in crate::hub::record) fn settle(
     region: &str,
 ) -> rusqlite::Result<bool> {
     let now = signed(it.now_ms);
-    let values = params![it.key, it.digest, it.workflow_id, it.origin, it.job_id, it.token, now, region];
+    let names = (&it.key, &it.digest, &it.workflow_id, &it.origin, &it.job_id);
+    let values = params![names.0, names.1, names.2, names.3, names.4, it.job_type, it.queue, it.token, now, region];
     Ok(connection.execute(SETTLE, values)? > 0)
 }
 
-pub(in crate::hub::record) fn release(connection: &mut Connection, key: &str, token: &str) -> rusqlite::Result<()> {
-    let statement = "UPDATE uwer_task SET until_ms = 0 WHERE key = ?1 AND token = ?2 AND region IS NULL";
-    connection.execute(statement, [key, token]).map(drop)
+pub(in crate::hub::record) fn release(connection: &mut Connection, it: &TaskClaim) -> rusqlite::Result<()> {
+    let statement =
+        "UPDATE uwer_task SET until_ms = min(until_ms, ?3) WHERE key = ?1 AND token = ?2 AND region IS NULL";
+    connection.execute(statement, params![it.key, it.token, signed(it.now_ms)]).map(drop)
+}
+
+pub(in crate::hub::record) fn withdraw(connection: &mut Connection, it: &TaskClaim) -> rusqlite::Result<()> {
+    let statement = "DELETE FROM uwer_task WHERE key = ?1 AND token = ?2 AND region IS NULL";
+    connection.execute(statement, [&it.key, &it.token]).map(drop)
 }
 
 pub(in crate::hub::record) fn tasks(
@@ -79,11 +89,17 @@ pub(in crate::hub::record) fn tasks(
 }
 
 pub(in crate::hub::record) fn prune(connection: &mut Connection, before_ms: u64, max: u64) -> rusqlite::Result<u64> {
-    let statement = "DELETE FROM uwer_task WHERE key IN (SELECT key FROM uwer_task WHERE stored_ms < ?1 ORDER BY stored_ms LIMIT ?2)
-            OR (region IS NULL AND claimed_ms < ?1 AND until_ms < ?1)";
-    let dropped = connection.execute(statement, params![signed(before_ms), signed(max)])?;
-    connection.execute("DELETE FROM uwer_letter WHERE last_ms < ?1", [signed(before_ms)])?;
-    Ok(dropped as u64)
+    let (before, max) = (signed(before_ms), signed(max));
+    let mut dropped = 0;
+    for statement in [
+        "DELETE FROM uwer_task WHERE key IN (SELECT key FROM uwer_task WHERE stored_ms < ?1 LIMIT ?2)",
+        "DELETE FROM uwer_task WHERE key IN
+         (SELECT key FROM uwer_task WHERE region IS NULL AND claimed_ms < ?1 AND until_ms < ?1 LIMIT ?2)",
+        "DELETE FROM uwer_letter WHERE id IN (SELECT id FROM uwer_letter WHERE last_ms < ?1 LIMIT ?2)",
+    ] {
+        dropped += connection.execute(statement, params![before, max])? as u64;
+    }
+    Ok(dropped)
 }
 
 pub(in crate::hub::record) fn keep_letter(connection: &mut Connection, it: &SavedLetter) -> rusqlite::Result<bool> {
@@ -107,6 +123,10 @@ pub(in crate::hub::record) fn letters(
 
 pub(in crate::hub::record) fn letter(connection: &mut Connection, id: &str) -> rusqlite::Result<Option<SavedLetter>> {
     Ok(read(connection, "SELECT * FROM uwer_letter WHERE id = ?1", [id])?.pop())
+}
+
+pub(in crate::hub::record) fn drop_letter(connection: &mut Connection, id: &str) -> rusqlite::Result<bool> {
+    Ok(connection.execute("DELETE FROM uwer_letter WHERE id = ?1", [id])? > 0)
 }
 
 fn read(connection: &Connection, statement: &str, values: impl Params) -> rusqlite::Result<Vec<SavedLetter>> {
