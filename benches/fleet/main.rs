@@ -168,6 +168,7 @@ impl Fleet {
             draw: Random::default().draw(),
             outbox: None,
             bodies: None,
+            store: Arc::default(),
             index: Arc::default(),
             questions: None,
             lags: Arc::default(),

@@ -88,8 +88,7 @@ impl Check {
         let circuit_breaker = self.circuit_breaker(sections.circuit_breaker, &raw.circuit_breaker);
         let failover = self.failover(sections.failover, &raw.failover, &registered);
         let journal = self.journal(sections.journal);
-        self.spool(&sections.spool);
-        let spooled = sections.spool.queues.clone();
+        let spooled = self.spool(&sections.spool);
         let limits = self.limits(sections.limits);
         self.health_source(health_check.source, !raw.hub.urls.is_empty());
         self.key_scope(&sections.idempotency, !raw.hub.urls.is_empty());
@@ -100,8 +99,7 @@ impl Check {
         let fleet_limits = self.fleet_limits(raw.limits.fleet, &registered, hub.is_some());
         let discovery = self.discovery(raw.discovery, topology, drafts.len(), hub.is_some());
         let scheduling = self.scheduling(raw.scheduling, &journal, hub.is_some());
-        let uwer = self.uwer(raw.uwer, hub.is_some(), limits.call_timeout);
-        self.spooled_tasks(&spooled, uwer.as_ref());
+        let uwer = self.uwer(raw.uwer, hub.is_some(), limits.call_timeout, &spooled);
         self.spooled_shards(&spooled, &scheduling.tenant_queues);
         self.regions = drafts.iter().map(|draft| self.region_files(draft, local_region.as_ref())).collect();
         self.regions.extend(discovery.as_ref().map(|discovery| self.discovery_files(discovery)));

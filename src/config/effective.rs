@@ -7,7 +7,7 @@ use super::section::{Section as _, write_section};
 use super::sections::Routing;
 use super::types::{
     ClientListen, DiscoveryConfig, FleetLimit, FleetPool, Ledger, QueueFloor, RegionConfig, RegionSource, RegionTls,
-    Rule, Scheduling, ServerIdentity, Tenant,
+    Rule, Scheduling, ServerIdentity, Tenant, Uwer,
 };
 use super::yaml::Yaml;
 use crate::base::text::print_duration;
@@ -71,16 +71,7 @@ pub fn effective(config: &Config) -> String {
             tls(yaml, &hub.tls);
         });
     }
-    if let Some(uwer) = &config.uwer {
-        yaml.section("uwer", |yaml| {
-            yaml.plain("enabled", true);
-            yaml.list("origins", &uwer.origins, |yaml, origin| {
-                yaml.text("origin", &origin.origin);
-                yaml.text("type", &origin.job_type);
-                yaml.text("queue", &origin.queue);
-            });
-        });
-    }
+    uwer(&mut yaml, config.uwer.as_ref());
     write_section(&mut yaml, "decisions", &config.decisions);
     write_section(&mut yaml, "idempotency", &config.idempotency);
     yaml.section("limits", |yaml| {
@@ -193,6 +184,18 @@ fn scheduling(yaml: &mut Yaml, scheduling: &Scheduling) {
         yaml.plain("default_weight", queue.default_weight);
         yaml.plain("priority_bands", format!("{:?}", queue.priority_bands));
         yaml.text("mode", queue.mode.as_str());
+    });
+}
+
+fn uwer(yaml: &mut Yaml, uwer: Option<&Uwer>) {
+    let Some(uwer) = uwer else { return };
+    yaml.section("uwer", |yaml| {
+        yaml.plain("enabled", true);
+        yaml.list("origins", &uwer.origins, |yaml, origin| {
+            yaml.text("origin", &origin.origin);
+            yaml.text("type", &origin.job_type);
+            yaml.text("queue", &origin.queue);
+        });
     });
 }
 

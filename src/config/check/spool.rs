@@ -22,8 +22,13 @@ impl Check {
         }
     }
 
-    /// Checks the section.
-    pub(super) fn spool(&mut self, spool: &Spool) {
+    /// Checks the section. Returns the globs over its queues.
+    pub(super) fn spool(&mut self, spool: &Spool) -> Vec<String> {
+        self.spool_keys(spool);
+        spool.queues.clone()
+    }
+
+    fn spool_keys(&mut self, spool: &Spool) {
         if spool.path.is_none() {
             let is_begun = spool.key_file.is_some() || !spool.queues.is_empty();
             if is_begun && !self.is_wrong_within("spool.path") {

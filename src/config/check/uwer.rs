@@ -13,7 +13,13 @@ const ORIGINS_MAX: usize = 256;
 
 impl Check {
     /// `uwer`: needs a hub, and each type and queue is one that servers take. Spec: ojs-protocol 3.
-    pub(super) fn uwer(&mut self, raw: RawUwer, has_hub: bool, call_timeout: Duration) -> Option<Uwer> {
+    pub(super) fn uwer(
+        &mut self,
+        raw: RawUwer,
+        has_hub: bool,
+        call_timeout: Duration,
+        spooled: &[String],
+    ) -> Option<Uwer> {
         if raw.enabled && !has_hub && !self.is_wrong_within("hub") {
             let rule = "`uwer` needs hub.urls, because the hub keeps the tasks: set that, too, or leave `uwer` out";
             self.refuse("uwer.enabled", rule);
@@ -31,12 +37,13 @@ impl Check {
         let origins = origins.filter_map(|(at, raw)| self.uwer_origin(&format!("uwer.origins[{at}]"), raw?));
         // Their mistakes are named also while it is off.
         let uwer = Uwer { origins: origins.collect() };
-        raw.enabled.then_some(uwer)
+        let uwer = raw.enabled.then_some(uwer)?;
+        self.spooled_tasks(spooled, &uwer);
+        Some(uwer)
     }
 
     /// That no queue of tasks is spooled: a job in the spool of one sidecar is in no region, where another one looks for it.
-    pub(super) fn spooled_tasks(&mut self, spooled: &[String], uwer: Option<&Uwer>) {
-        let Some(uwer) = uwer else { return };
+    fn spooled_tasks(&mut self, spooled: &[String], uwer: &Uwer) {
         let usual = [UwerOrigin::QUEUE];
         let queues = uwer.origins.iter().map(|it| it.queue.as_str()).chain(usual);
         let is_spooled = |queue: &str, pattern: &String| wildmatch::WildMatch::new(pattern).matches(queue);

@@ -7,7 +7,7 @@ use std::fs;
 use rcgen::{KeyPair, PKCS_ED25519};
 use serde_json::Value;
 
-use super::history::{Draw, number};
+use super::history::{Draw, number, say};
 use super::ledger::get;
 use super::ledger_killed::{flow, index, judge_all, of_region, sidecar};
 use super::stage::HubStage;
@@ -49,7 +49,7 @@ async fn the_ledger_has_each_job_as_its_region_has_it_after_kills_of_sidecars() 
         }
         let before = std::mem::replace(&mut judged, judge_all(&jobs, &records));
         if before != judged {
-            println!("{judged:?}");
+            say(&format!("{judged:?}"));
         }
         judged.is_ok()
     })

@@ -117,7 +117,7 @@ async fn hubs_that_start_at_once_make_the_tables_once() {
         let done = run.await.unwrap();
         assert_eq!(done.code, Some(0), "{}", done.all());
     }
-    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "17");
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "18");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_database_of_a_later_version_or_with_another_password_is_refused_and_n
     let path = path.to_str().unwrap();
     let later = run(&["hub", "--config", path]).await;
     assert!(later.code == Some(78) && later.stderr.contains("a later version"), "{}", later.all());
-    server.query("UPDATE ojs_hub_version SET version = 17");
+    server.query("UPDATE ojs_hub_version SET version = 18");
     let migrated = run(&["hub", "--config", path, "--migrate"]).await;
     assert!(migrated.code == Some(0) && migrated.stdout.contains("of this version"), "{}", migrated.all());
     std::fs::write(stage.path("password"), "wrong").unwrap();

@@ -17,7 +17,7 @@ const SENDERS: usize = 6;
 const SIDECARS: usize = 3;
 
 fn number(name: &str, usual: usize) -> usize {
-    std::env::var(name).map_or(usual, |it| it.parse().unwrap())
+    std::env::var_os(name).map_or(usual, |it| it.to_str().unwrap().parse().unwrap())
 }
 
 /// A seeded generator.

@@ -141,20 +141,71 @@ fn once(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     }
 }
 
+const ELEMENTS: &[&str] = &[
+    "WorkflowId",
+    "IdempotencyKey",
+    "Priority",
+    "OriginService",
+    "Metadata",
+    "MaxRetries",
+    "BackoffMultiplier",
+    "TimeoutMs",
+    "ExecutionStrategy",
+    "Payload",
+];
+
+const VALUES: &[&str] = &[
+    "0",
+    "1",
+    "5",
+    "999",
+    "1000",
+    "-1",
+    "+1",
+    "01",
+    "1.0",
+    "1.",
+    ".5",
+    "99.999999",
+    "99.9999999",
+    "100",
+    "100.1",
+    "100.0",
+    "0.9",
+    "99999999",
+    "100000000",
+    "HIGH",
+    "NORMAL",
+    "LOW",
+    "low",
+    "",
+    " ",
+    "a",
+    "a.b_c-d",
+    ".a",
+    "A",
+    "AA==",
+    "AB==",
+    "AAA=",
+    "AAB=",
+    "AAAA",
+    "A A A A",
+    "AAAA====",
+    "A===",
+    "AA",
+    "AAE",
+    "AA=A",
+    "____",
+    "é",
+    "1b4e28ba-2fa1-1ad2-883f-0016d3cca427",
+    "1B4E28BA-2FA1-4AD2-C83F-0016D3CCA427",
+    "1B4E28BA-2FA1-4AD2-A83F-0016D3CCA427",
+    KEY,
+];
+
 fn element(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let name = random.one(&[
-        "WorkflowId",
-        "IdempotencyKey",
-        "Priority",
-        "OriginService",
-        "Metadata",
-        "MaxRetries",
-        "BackoffMultiplier",
-        "TimeoutMs",
-        "ExecutionStrategy",
-        "Payload",
-    ]);
+    let name = random.one(ELEMENTS);
     let Some(start) = text.find(&format!("<{name}")) else { return bytes.to_vec() };
     let close = format!("</{name}>");
     let Some(end) = text[start..].find(&close).map(|it| start + it + close.len()) else { return bytes.to_vec() };
@@ -170,54 +221,7 @@ fn element(bytes: &[u8], random: &mut Random) -> Vec<u8> {
         3 => [before, &whole.replace(name, "Other"), behind].concat(),
         _ => {
             let open = whole.find('>').map_or(0, |it| it + 1);
-            let value = random.one(&[
-                "0",
-                "1",
-                "5",
-                "999",
-                "1000",
-                "-1",
-                "+1",
-                "01",
-                "1.0",
-                "1.",
-                ".5",
-                "99.999999",
-                "99.9999999",
-                "100",
-                "100.1",
-                "100.0",
-                "0.9",
-                "99999999",
-                "100000000",
-                "HIGH",
-                "NORMAL",
-                "LOW",
-                "low",
-                "",
-                " ",
-                "a",
-                "a.b_c-d",
-                ".a",
-                "A",
-                "AA==",
-                "AB==",
-                "AAA=",
-                "AAB=",
-                "AAAA",
-                "A A A A",
-                "AAAA====",
-                "A===",
-                "AA",
-                "AAE",
-                "AA=A",
-                "____",
-                "é",
-                "1b4e28ba-2fa1-1ad2-883f-0016d3cca427",
-                "1B4E28BA-2FA1-4AD2-C83F-0016D3CCA427",
-                "1B4E28BA-2FA1-4AD2-A83F-0016D3CCA427",
-                KEY,
-            ]);
+            let value = random.one(VALUES);
             [before, &whole[..open], value, &close, behind].concat()
         }
     }
@@ -264,7 +268,8 @@ fn a_task_is_accepted_by_the_program_and_by_the_schema_or_by_neither() {
     if !has_xmllint() {
         return;
     }
-    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |it| it.parse().unwrap());
+    let number =
+        |name: &str, default: u64| std::env::var_os(name).map_or(default, |it| it.to_str().unwrap().parse().unwrap());
     let (seed, count) = (number("UWER_SCHEMA_SEED", 1), number("UWER_SCHEMA_MUTATIONS", 4_000));
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();

@@ -33,7 +33,7 @@ fn take_back(server: &Postgres) {
          DROP INDEX ojs_hub_change_search;
          CREATE INDEX ojs_hub_change_federation ON ojs_hub_change (federation_id) WHERE federation_id IS NOT NULL;
          ALTER TABLE ojs_hub_state DROP COLUMN regions; ALTER TABLE ojs_hub_state DROP COLUMN pools; ALTER TABLE ojs_hub_state DROP COLUMN quotas;
-         DROP TABLE ojs_hub_events_turn, ojs_hub_replay, ojs_hub_replay_job, ojs_hub_incident, ojs_hub_type_end, ojs_hub_ledger_day, ojs_hub_ledger_turn, ojs_hub_job_history, ojs_hub_ledger_job; ALTER TABLE ojs_hub_change DROP COLUMN observed_by;
+         DROP TABLE ojs_hub_events_turn, ojs_hub_replay, ojs_hub_replay_job, ojs_hub_incident, ojs_hub_type_end, ojs_hub_ledger_day, ojs_hub_ledger_turn, ojs_hub_job_history, ojs_hub_ledger_job, ojs_hub_uwer_task, ojs_hub_uwer_letter; ALTER TABLE ojs_hub_change DROP COLUMN observed_by;
          UPDATE ojs_hub_version SET version = 8",
     );
 }
@@ -65,7 +65,7 @@ async fn a_database_with_many_facts_is_opened_and_gets_its_index_while_earlier_h
     eventually("an earlier hub is about to write", async || server.query(under_way) != "0").await;
     let hub = stage.again(0).await;
     earlier.run(&facts("open", 1));
-    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "17");
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "18");
     eventually("the index is being built", async || {
         server.query("SELECT count(*) FROM pg_stat_progress_create_index") == "1"
     })
@@ -112,7 +112,7 @@ async fn a_backup_that_reads_the_tables_holds_up_the_new_version_and_no_hub_of_t
         backup.run("COMMIT");
     };
     let (_hub, ()) = tokio::join!(stage.again(0), meanwhile);
-    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "17");
+    assert_eq!(server.query("SELECT version FROM ojs_hub_version"), "18");
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ use super::REPORTED_WAIT;
 use crate::support::{Process, Stage, eventually};
 
 const REGION: &str = "us-east-1";
+/// Between two looks at the record of the region, of which each reads all its jobs.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The sidecar that runs, with its client and worker.
 pub struct Killing<'a> {
@@ -57,7 +59,7 @@ impl<'a> Killing<'a> {
         while of_region(region).len() < wanted {
             assert!(!self.flow.is_finished(), "the client has ended");
             assert!(begun.elapsed() < 10 * REPORTED_WAIT, "jobs pass the sidecar");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
         self.running.signal("KILL");
         (&mut self.flow).await.unwrap();
