@@ -37,7 +37,7 @@ struct More {
 }
 
 impl Outline {
-    /// Of a job whose description is read later, and of which the ledger gets this part.
+    /// The outline of a job with a part for the ledger; its description is read from its body later.
     #[must_use]
     pub const fn new(bound: bool, ledgered: Ledgered) -> Self {
         Self { bound, ledgered, more: None }
@@ -49,7 +49,7 @@ impl Outline {
         Self { more: Some(more), ..self }
     }
 
-    /// The same of a job whose description is not to be read in its bytes.
+    /// The same with a description that the call has written: none is read from the body.
     #[must_use]
     pub fn written(self, description: Description) -> Self {
         self.with(|more| more.written = Some(description))
@@ -61,7 +61,7 @@ impl Outline {
         self.with(|more| more.caller_tenant = Some(tenant.to_owned()))
     }
 
-    /// The same of a job whose bytes the hub is to get.
+    /// The same with the regions that may have the body, which the hub then gets.
     #[must_use]
     pub fn with_reach(self, reach: Reach) -> Self {
         self.with(|more| more.reach = Some(reach))

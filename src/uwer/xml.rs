@@ -137,8 +137,8 @@ impl<'d> Walk<'d> {
         let mut from = declaration_end(text);
         for node in self.document.root().children() {
             let range = node.range();
-            let gap = text.get(from..range.start).unwrap_or_default();
-            if !gap.chars().all(is_space) {
+            // A gap that cannot be read is refused, too.
+            if !text.get(from..range.start).is_some_and(|gap| gap.chars().all(is_space)) {
                 return Err(dtd(text, from));
             }
             from = range.end;
@@ -252,14 +252,14 @@ impl<'d> Walk<'d> {
 
     /// Whether an element without elements was written without a comment: with no `<` but those of its own tags.
     fn is_plain(&self, node: Node<'d, 'd>) -> bool {
-        let source = self.document.input_text().get(node.range()).unwrap_or_default();
+        let Some(source) = self.document.input_text().get(node.range()) else { return false };
         source.bytes().filter(|it| *it == b'<').count() == if source.ends_with("/>") { 1 } else { 2 }
     }
 
     /// Whether the names in the tags of an element are names of XML with namespaces, each attribute's once. The parser takes `:a` for `a`, and a second
     /// `xmlns`.
     fn is_well_named(&self, node: Node<'d, 'd>) -> bool {
-        let source = self.document.input_text().get(node.range()).unwrap_or_default();
+        let Some(source) = self.document.input_text().get(node.range()) else { return false };
         let opened = start_tag(source);
         let is_name = |name: &&str| name.split(':').all(|it| !it.is_empty()) && name.matches(':').count() <= 1;
         let name =
